@@ -44,7 +44,8 @@ def _facts(spec: DatasetSpec) -> Iterator[str]:
     for source, end in zip(spec.all_sources, spec.ends_of_sources, strict=True):
         until = "" if end is None else f", until {end:%Y-%m-%d %H:%M} UTC"
         yield f"- **Source:** {', '.join(source.kind.described())}{until}"
-    yield f"- **Intervals:** `{spec.schedule}` UTC, from {first} {last}; names like `{first}`"
+    zone = schedule.zone or "UTC"
+    yield f"- **Intervals:** `{spec.schedule}` {zone}, from {first} {last}; names like `{first}`"
     yield f"- **Function:** `{spec.preprocess.function}`, per {spec.preprocess.input}"
     yield f"- **Splits:** {', '.join(_splits(spec))}"
     if spec.train is not None:
@@ -99,20 +100,26 @@ def _cell(text: str) -> str:
 
 
 def _how_to(spec: DatasetSpec) -> str:
-    names = [interval.name for interval in islice(spec.schedule_model().intervals(), 3)]
-    first, last = names[0], names[-1]
+    schedule = spec.schedule_model()
+    intervals = list(islice(schedule.intervals(), 3))
+    first, last = intervals[0].name, intervals[-1].name
+    dates: tuple[str, ...] = (first, last)
+    local = schedule.local_text(schedule.first)
+    also = "" if local is None else f", which is {local}"
+    if schedule.zone is not None:
+        dates = tuple(f"{intervals[at].start:%Y-%m-%dT%H:%M:%SZ}" for at in (0, -1))
     dag = f"build.{spec.name}"
     return (
         "**How to run it**\n\n"
-        f"- One interval: Trigger, `window_start` = `{first}`. Set `dry_run` to see first what"
-        " the run would do.\n"
+        f"- One interval: Trigger, `window_start` = `{first}`{also}. Set `dry_run` to see first"
+        " what the run would do.\n"
         "- After a change of code or specification: the same with `outdated` = `rebuild`, or with"
         " `rebuild` = why.\n"
         "- After a fix of the function, for quarantined records: the same with `replay`; reads no"
         " broker.\n"
         "- Many intervals: Trigger → Backfill, or `airflow backfill create --dag-id"
-        f" {dag} --from-date {first} --to-date {last}`. Intervals that are published already are"
-        " found identical and read nothing.\n"
+        f" {dag} --from-date {dates[0]} --to-date {dates[1]}`. Intervals that are published already"
+        " are found identical and read nothing.\n"
         f"- Without Airflow: `trainfeed build {spec.name} --interval {first}`"
     )
 

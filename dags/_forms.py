@@ -81,6 +81,12 @@ _LAST_ENDED: Final = (
     " fails if the schedule has no such interval."
 )
 _EXAMPLES: Final = 3
+# A day, the name of an interval, or a time with its distance to UTC.
+_ZONED_WINDOW: Final = (
+    r"^[0-9]{4}-[0-9]{2}-[0-9]{2}"
+    r"(T[0-9]{2}([0-9]{2})?|"
+    r"[T ][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]+)?)?(Z|[+-][0-9]{2}:?[0-9]{2}))?$"
+)
 # The text in the list for "no window start".
 _BY_DATE: Final = "none: the date decides"
 # Most intervals in the list, because the message of a refused run has all of them.
@@ -217,6 +223,8 @@ def window_param(spec: DatasetSpec, *, unset: str) -> Param:
         unset: Text about a triggered run without the parameter.
     """
     schedule = spec.schedule_model()
+    if schedule.zone is not None:
+        return _zoned_window_param(spec, unset=unset)
     ticks = list(islice(schedule.intervals(), _EXAMPLES if schedule.last is None else _LISTED + 1))
     names = [interval.name for interval in ticks]
     rule: dict[str, Any] = {"format": "date"}
@@ -239,6 +247,33 @@ def window_param(spec: DatasetSpec, *, unset: str) -> Param:
         description=f"Start of the interval, UTC: a tick of the schedule {spec.schedule}, from"
         f" {names[0]}{last}, such as {examples[-1]}. Leave it empty in a backfill, where the dates"
         f" of the backfill decide. {unset}",
+    )
+
+
+def _zoned_window_param(spec: DatasetSpec, *, unset: str) -> Param:
+    """Return the parameter for a schedule in a zone: names, and days of the zone.
+
+    A list shows what every name is in the zone. ``format: date`` would refuse names.
+    """
+    schedule = spec.schedule_model()
+    ticks = list(islice(schedule.intervals(), _EXAMPLES if schedule.last is None else _LISTED + 1))
+    rule: dict[str, Any] = {"pattern": _ZONED_WINDOW}
+    if schedule.last is not None and len(ticks) <= _LISTED:
+        shown = {each.name: schedule.text_of(each) for each in ticks}
+        rule = {"enum": [None, *shown], "values_display": {"null": _BY_DATE, **shown}}
+    last = ""
+    if schedule.last is not None:
+        last = f" to {schedule.text_of(schedule.interval_starting(schedule.last))}"
+    return Param(
+        None,
+        type=["null", "string"],
+        **rule,
+        examples=[each.name for each in ticks[:_EXAMPLES]],
+        title="Window start",
+        description=f"The interval: its name, which is its start in UTC, a time with its distance"
+        f" to UTC, or a day of {schedule.zone} on which one interval starts. A tick of the schedule"
+        f" {schedule.cron} in {schedule.zone}, from {schedule.text_of(ticks[0])}{last}. Leave it"
+        f" empty in a backfill, where the dates of the backfill decide. {unset}",
     )
 
 

@@ -34,7 +34,7 @@ was expected and the nearest name: [bad input](../operations/bad-input.md).
 | --- | --- |
 | duration | a whole number with `s`, `m`, `h` or `d`: `30m`, `2h` |
 | size | a number of bytes, or one with `B`, `KiB`, `MiB` or `GiB`: `64KiB` |
-| time | a date, or a time in UTC: `2013-01-01`, `2013-01-01T05:00:00Z` |
+| time | a date, or a time in UTC: `2013-01-01`, `2013-01-01T05:00:00Z`; with `tz` a day there |
 | `module:name` | a function or class of a module in the data set's folder |
 """
 # Every field is in one of these. Each is whole, can be copied, and is loaded here.
@@ -188,6 +188,16 @@ name: visits
 schedule: "0 * * * *"
 start: 2026-01-01
 source: {logs: {path: "/logs/visits/{start:%Y-%m-%d/%H}", stable: 10m}}
+preprocess: {function: "preprocess:make_sample"}
+schema:
+  label: {dtype: int64}
+""",
+    "Days of a time zone": """\
+name: orders
+schedule: "@daily"
+tz: Europe/Berlin
+start: 2026-01-01
+source: {logs: {path: "/logs/orders/{hour:%Y-%m-%d/%H}", tz: UTC}}
 preprocess: {function: "preprocess:make_sample"}
 schema:
   label: {dtype: int64}

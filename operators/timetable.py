@@ -42,23 +42,32 @@ class IntervalTimetable(CronDataIntervalTimetable):
     """
 
     def __init__(self, schedule: Schedule) -> None:
+        # In a zone, too: the ticks are then those of the schedule, and Airflow computes none.
         super().__init__(schedule.cron, timezone="UTC")
         self.schedule = schedule
+        if schedule.zone is not None and self.description:
+            self.description = f"{self.description}, {schedule.zone}"
+
+    @property
+    def summary(self) -> str:
+        """The schedule in lists of DAGs: its cron expression, and its zone if it has one."""
+        zone = self.schedule.zone
+        return super().summary if zone is None else f"{super().summary} {zone}"
 
     @classmethod
     def deserialize(cls, data: dict[str, Any]) -> IntervalTimetable:
         """Return the timetable from the JSON of :meth:`serialize`."""
-        last = data["last"]
-        return cls(
-            Schedule(
-                data["cron"], parse_time(data["first"]), None if last is None else parse_time(last)
-            )
-        )
+        last = None if data["last"] is None else parse_time(data["last"])
+        return cls(Schedule(data["cron"], parse_time(data["first"]), last, data.get("zone")))
 
     def serialize(self) -> dict[str, Any]:
-        """Return cron expression, first and last start as JSON; last is None if it is endless."""
-        last = self.schedule.last
+        """Return cron expression, first and last start as JSON; last is None if it is endless.
+
+        The zone is there if the schedule has one.
+        """
+        last, zone = self.schedule.last, self.schedule.zone
         return {
+            **({} if zone is None else {"zone": zone}),
             "cron": self.schedule.cron,
             "first": format_time(self.schedule.first),
             "last": None if last is None else format_time(last),
@@ -90,6 +99,16 @@ class IntervalTimetable(CronDataIntervalTimetable):
             last_automated_data_interval=last_automated_data_interval,
             restriction=TimeRestriction(max(earliest, first), latest, restriction.catchup),
         )
+
+    def _get_next(self, current: DateTime) -> DateTime:
+        if self.schedule.zone is None:
+            return super()._get_next(current)
+        return instance(self.schedule.tick_after(current))
+
+    def _get_prev(self, current: DateTime) -> DateTime:
+        if self.schedule.zone is None:
+            return super()._get_prev(current)
+        return instance(self.schedule.tick_before(current))
 
     def generate_run_id(
         self,

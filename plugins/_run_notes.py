@@ -69,7 +69,7 @@ def _interval_name(run: DagRun) -> str | None:
         # A training run, whose timetable does not have the schedule of the data set.
         return request.partition_key or request.window_start
     try:
-        return resolve_interval(timetable.schedule, request).name
+        return timetable.schedule.text_of(resolve_interval(timetable.schedule, request))
     except WindowError:
         return None
 

@@ -96,7 +96,8 @@ _QUIET: Final = frozenset({"success", "waiting", "scheduled", "queued", "removed
 _ENDED: Final = frozenset({"success", "failed"})
 _REFRESH_S: Final = 10
 _MOST_CHARS: Final = 8_000
-_INTERVAL: Final = re.compile(r"[0-9][A-Za-z0-9._-]{0,199}")
+# The interval of a run in its note, perhaps with what its start is in a zone.
+_INTERVAL: Final = re.compile(r"([0-9][A-Za-z0-9._-]{0,199})( \([^()]*\))?")
 _Report = Mapping[str, Any]
 
 
@@ -176,8 +177,8 @@ def _interval(facts: RunFacts) -> str:
     trained_on = facts.job.get("intervals") or [""]
     reported = facts.publish.get("interval") or facts.plan.get("interval") or trained_on[-1]
     # A plan that failed has left no report, and the note has the interval since the start.
-    noted = facts.note if not facts.is_form and _INTERVAL.fullmatch(facts.note) else ""
-    return str(reported or noted)
+    noted = None if facts.is_form else _INTERVAL.fullmatch(facts.note)
+    return str(reported or (noted[1] if noted else ""))
 
 
 def _outcome(facts: RunFacts) -> tuple[str, str]:

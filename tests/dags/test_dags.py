@@ -394,6 +394,40 @@ def test_the_window_of_an_hourly_set_is_a_date_and_time(add, load):
     assert "from 2026-01-01T00, such as" in param.description
 
 
+BERLIN = {'"@daily"': '"@daily"\ntz: Europe/Berlin'}
+DAYS = ["2025-12-31T23", "2026-01-01T23", "2026-01-02T23"]
+
+
+def test_the_window_of_a_set_in_a_zone_lists_names_with_their_days_there(add, load):
+    param = form(add, load, **BERLIN).get_param("window_start")
+    assert param.schema["enum"] == [None, *DAYS]
+    assert param.schema["values_display"][DAYS[0]] == "2025-12-31T23 (2026-01-01 Europe/Berlin)"
+    assert "of Europe/Berlin" in param.description
+
+
+@pytest.mark.parametrize(
+    "value", ["2026-01-02", "2026-01-01T23", "2026-01-01T23:00:00Z", "2026-01-02T00:00:00+01:00"]
+)
+def test_the_window_of_an_endless_set_in_a_zone_is_a_day_or_a_name(add, load, value):
+    param = form(add, load, **BERLIN, **{"end: 2026-01-03\n": ""}).get_param("window_start")
+    assert param.resolve(value) == value
+
+
+@pytest.mark.parametrize("value", ["2026-01", "2026-01-02T00:00:00", "2026-01-02T00:00"])
+def test_a_time_that_may_be_meant_in_utc_or_there_is_refused(add, load, value):
+    param = form(add, load, **BERLIN, **{"end: 2026-01-03\n": ""}).get_param("window_start")
+    with pytest.raises(ParamValidationError):
+        param.resolve(value)
+
+
+def test_the_page_of_a_set_in_a_zone_has_both_times(add, load):
+    add("clicks", **BERLIN)
+    page = load("dags").dags["build.clicks"].doc_md
+    assert "`@daily` Europe/Berlin, from 2025-12-31T23 to 2026-01-02T23" in page
+    assert "`window_start` = `2025-12-31T23`, which is 2026-01-01 Europe/Berlin" in page
+    assert "--from-date 2025-12-31T23:00:00Z --to-date 2026-01-02T23:00:00Z" in page
+
+
 ODD = {'"@daily"': '"*/20 */7 * * 1-5"', "end: 2026-01-03\n": ""}
 
 

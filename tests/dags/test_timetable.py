@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from operators.timetable import BEFORE_ALL, IntervalTimetable
-from trainfeed.core.intervals import Schedule
+from trainfeed.core.intervals import Schedule, parse_time
 
 # Airflow's own reading of .airflowignore, when it looks for the plugin that registers the class.
 pytestmark = pytest.mark.filterwarnings("ignore:GitWildMatchPattern:DeprecationWarning")
@@ -122,6 +122,74 @@ def test_two_intervals_never_share_a_name_whatever_the_schedule_was(starts, cron
         timetable = IntervalTimetable(Schedule(cron, BEFORE_ALL))
         named.add(run_id(timetable, DagRunType.SCHEDULED, start))
     assert len(named) == 2
+
+
+def berlin(cron="@daily", first="2026-03-27T23", last=None):
+    end = None if last is None else parse_time(last)
+    return IntervalTimetable(Schedule(cron, parse_time(first), end, "Europe/Berlin"))
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "hours"),
+    [
+        ("2026-03-27T23", "2026-03-29T22", [24, 23, 24]),
+        ("2026-10-23T22", "2026-10-25T23", [24, 25, 24]),
+    ],
+)
+def test_days_of_a_zone_are_runs_over_a_change_of_its_clocks(first, last, hours):
+    timetable = berlin(first=first, last=last)
+    schedule = timetable.schedule
+    assert between(timetable, BEFORE_ALL, NEVER) == [each.start for each in schedule.intervals()]
+    restriction = TimeRestriction(pendulum.instance(schedule.first), None, True)
+    info, lengths, names = None, [], []
+    for _ in hours:
+        info = timetable.next_dagrun_info(
+            last_automated_data_interval=info and info.data_interval, restriction=restriction
+        )
+        lengths.append((info.data_interval.end - info.data_interval.start).total_seconds() / 3600)
+        names.append(
+            timetable.generate_run_id(
+                run_type=DagRunType.BACKFILL_JOB,
+                run_after=info.run_after,
+                data_interval=info.data_interval,
+            )
+        )
+    assert lengths == hours
+    assert names == [f"backfill__{each.name}" for each in schedule.intervals()]
+
+
+def test_a_backfill_of_hours_over_both_changes_has_every_hour_once():
+    for first, last in (("2026-03-28T23", "2026-03-29T21"), ("2026-10-24T22", "2026-10-25T22")):
+        timetable = berlin("@hourly", first, last)
+        begin, end = parse_time(first), parse_time(last)
+        number = (end - begin) // timedelta(hours=1) + 1
+        hours = [begin + each * timedelta(hours=1) for each in range(number)]
+        assert between(timetable, begin, pendulum.instance(end)) == hours
+
+
+@pytest.mark.parametrize(
+    ("at", "start"),
+    [
+        ("2026-03-29T22:30", "2026-03-28T23"),
+        ("2026-03-29T22:00", "2026-03-28T23"),
+        ("2026-03-29T21:59", "2026-03-27T23"),
+        ("2026-10-25T22:59", "2026-10-23T22"),
+        ("2026-10-25T23:00", "2026-10-24T22"),
+    ],
+)
+def test_a_triggered_run_is_for_the_last_day_of_the_zone_that_had_ended(at, start):
+    found = berlin().infer_manual_data_interval(run_after=pendulum.parse(at))
+    interval = berlin(first="2026-03-26T23").schedule.interval_named(start)
+    assert (found.start, found.end) == (interval.start, interval.end)
+
+
+def test_a_zone_is_there_after_serialization_and_in_the_lists_of_dags():
+    timetable = berlin()
+    assert decode_timetable(encode_timetable(timetable)) == timetable
+    assert timetable.serialize()["zone"] == "Europe/Berlin"
+    assert "zone" not in ENDLESS.serialize()
+    assert (timetable.summary, ENDLESS.summary) == ("0 0 * * * Europe/Berlin", "0 0 * * *")
+    assert timetable.description == "At 00:00, Europe/Berlin"
 
 
 def test_a_triggered_run_keeps_the_name_that_airflow_gives():

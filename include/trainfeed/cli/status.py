@@ -103,7 +103,7 @@ def _runs(found: DatasetStatus) -> Iterator[list[object]]:
         each = list(run)
         again = f" (g{generation:04d})" if generation is not None and generation > 1 else ""
         yield [
-            first_to_last(each[0].interval, each[-1].interval),
+            first_to_last(found.text_of(each[0].interval), found.text_of(each[-1].interval)),
             f"{state}{again}",
             len(each),
             as_text(max((one.since for one in each if one.since is not None), default=None)),

@@ -47,8 +47,6 @@ if TYPE_CHECKING:
         DatasetSpec,
         OutputSpec,
         ResourceSpec,
-        RetentionRule,
-        RetentionSpec,
         fingerprint_fields,
     )
     from trainfeed.specification.names import (
@@ -60,6 +58,7 @@ if TYPE_CHECKING:
         nearest,
     )
     from trainfeed.specification.payload_formats import PayloadSpec, payloads, registries_of
+    from trainfeed.specification.retention import RetentionRule, RetentionSpec
     from trainfeed.specification.schema_document import json_schema, json_schema_text
     from trainfeed.specification.source_kinds import (
         RECORDED,

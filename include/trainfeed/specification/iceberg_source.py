@@ -129,6 +129,7 @@ class IcebergSourceSpec(Part):
     def contradictions(
         self,
         schedule: str,  # noqa: ARG002 - a table goes with every schedule
+        zone: str | None,  # noqa: ARG002
         intervals: Iterable[Interval],  # noqa: ARG002
     ) -> Iterator[tuple[Place, str]]:
         """Yield nothing: one table has no contradictions."""

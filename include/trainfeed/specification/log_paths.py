@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
 from glob import escape
 from os.path import commonpath
 from typing import Final, NamedTuple
 
-from trainfeed.core.intervals import Interval
+from trainfeed.core.intervals import Interval, ZoneRules, zone_rules
 from trainfeed.specification.values import WrongValueError
 
 _EXAMPLE: Final = "/logs/clicks/dt={start:%Y-%m-%d}"
@@ -71,19 +72,21 @@ def log_path(text: str) -> str:
     return text
 
 
-def log_paths_of(template: str, interval: Interval) -> LogPaths:
+def log_paths_of(template: str, interval: Interval, zone: str | None = None) -> LogPaths:
     """Return the folders of an interval.
 
     Args:
         template: A path as ``log_path`` allows it.
         interval: The interval.
+        zone: Name of the zone whose clocks the times in the path are of; None for UTC.
     """
+    shown = _same if zone is None else zone_rules(zone).local
     parts = template.split("/")
     # A time format may have slashes, but no part without a field has any.
     last = max(number for number, part in enumerate(parts) if "}" in part) + 1
     timed: dict[str, datetime] = {}
-    for time in _times(template, interval):
-        timed.setdefault(_filled("/".join(parts[:last]), interval, time), time)
+    for time in _times(template, interval, zone):
+        timed.setdefault(_filled("/".join(parts[:last]), interval, time, shown), time)
     tail = parts[last:]
     first = next((number for number, part in enumerate(tail) if "*" in part), len(tail))
     bases = ["/".join([base, *tail[:first]]) for base in timed]
@@ -96,9 +99,19 @@ def log_paths_of(template: str, interval: Interval) -> LogPaths:
     )
 
 
-def expand_path(template: str, interval: Interval) -> str:
+def expand_path(template: str, interval: Interval, zone: str | None = None) -> str:
     """Return the folder of an interval: the one below which all its folders lie."""
-    return log_paths_of(template, interval).top
+    return log_paths_of(template, interval, zone).top
+
+
+def has_hours(template: str) -> bool:
+    """Return whether folders are at most an hour's, so that those of UTC fit into days of zones."""
+    return any("%H" in form for _, form in _FIELD.findall(template))
+
+
+def has_minutes(template: str) -> bool:
+    """Return whether folders are at most a minute's."""
+    return any("%M" in form for _, form in _FIELD.findall(template))
 
 
 def logs_root(template: str) -> str:
@@ -119,19 +132,38 @@ def _before_stars(path: str) -> str:
     return before.rpartition("/")[0] or "/" if star else path
 
 
-def _times(template: str, interval: Interval) -> list[datetime]:
+def _same(time: datetime) -> datetime:
+    return time
+
+
+def _times(template: str, interval: Interval, zone: str | None) -> list[datetime]:
     """Return each hour, or each day, of an interval; its start if nothing is counted so."""
     counted = {name for name, _ in _FIELD.findall(template)} & _EACH.keys()
     if not counted:
         return [interval.start]
-    step, _ = _EACH[counted.pop()]
+    name = counted.pop()
+    if zone is not None and name == "day":
+        return _days(interval, zone_rules(zone))
+    step, _ = _EACH[name]
     number = max(1, -(-(interval.end - interval.start) // step))
     return [interval.start + step * each for each in range(number)]
 
 
-def _filled(template: str, interval: Interval, time: datetime) -> str:
+def _days(interval: Interval, rules: ZoneRules) -> list[datetime]:
+    """Return the start of an interval, and the later ones of days of a zone in it."""
+    times = [interval.start]
+    day = rules.local(interval.start).replace(hour=0, minute=0, second=0, microsecond=0)
+    while (time := rules.first_moment(day := day + timedelta(days=1))) < interval.end:
+        if time > times[-1]:
+            times.append(time)
+    return times
+
+
+def _filled(
+    template: str, interval: Interval, time: datetime, shown: Callable[[datetime], datetime]
+) -> str:
     edges = {"start": interval.start, "end": interval.end, "hour": time, "day": time}
-    return _FIELD.sub(lambda field: edges[field[1]].strftime(field[2]), template)
+    return _FIELD.sub(lambda field: shown(edges[field[1]]).strftime(field[2]), template)
 
 
 def _check_directives(used: set[str]) -> None:

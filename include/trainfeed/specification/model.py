@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final, Literal, NamedTuple
 
 from pydantic import Field, PrivateAttr, ValidationInfo, field_validator
 
-from trainfeed.core.intervals import Schedule, format_time
+from trainfeed.core.intervals import Interval, Schedule, format_time, zone_rules
 from trainfeed.core.reading_rules import NEWEST, ReadingRules
 from trainfeed.errors import ConfigError, SpecError, WindowError
 from trainfeed.files import MAX_SHARDS
@@ -28,6 +28,7 @@ from trainfeed.specification.inputs import (
 )
 from trainfeed.specification.messages import Place
 from trainfeed.specification.names import RESERVED_NAMES, check_name, did_you_mean
+from trainfeed.specification.retention import RetentionRule, RetentionSpec
 from trainfeed.specification.source_kinds import MissingRule
 from trainfeed.specification.train import TrainSpec, train_contradictions
 from trainfeed.specification.values import (
@@ -43,64 +44,10 @@ from trainfeed.specification.values import (
     Text,
     UtcTime,
     WrongValueError,
+    Zone,
+    local_time,
     parameter_value,
 )
-
-# --- The part ``retention`` of a specification: how long everything of a data set is kept
-
-_Days = Annotated[int, Field(ge=1)] | None
-_Number = Annotated[int, Field(ge=1)] | None
-_Bytes = Annotated[Size, Field(ge=0)] | None
-
-
-class RetentionRule(Part):
-    """The end of one kind of files; without a key nothing of the kind is removed.
-
-    Attributes:
-        keep: Number of newest ones that are kept, whatever their age.
-        keep_days: Days for which further ones are kept.
-        max_bytes: Bytes that they may have together; beyond, the oldest are removed.
-    """
-
-    keep: _Number = None
-    keep_days: _Days = None
-    max_bytes: _Bytes = None
-
-
-class RetentionSpec(Part):
-    """How long everything of a data set is kept. What is in use is never removed.
-
-    Attributes:
-        keep_generations: Number of newest generations of an interval that are kept.
-        keep_days: Number of days after publication for which further generations are kept.
-        keep_withdrawn_days: Days after the withdrawal for which a withdrawn generation is kept;
-            without it, withdrawn generations are kept.
-        keep_intervals: Number of newest intervals that are kept; older ones are retired as a whole.
-        keep_intervals_days: Days after its end, and after its last publication, for which an
-            interval is kept; then it is retired.
-        max_bytes: Bytes that all versions may have together; beyond, the oldest intervals are
-            retired.
-        plans: Plans that were never published.
-        landing: Landing files.
-        work: Unfinished files of killed and abandoned builds, which have not changed for a day.
-        trainings: Finished trainings.
-        models: Versions of the model of ``train.model``.
-        uploads: Uploads of retired intervals, with their kept bytes; the receipts stay.
-    """
-
-    keep_generations: Annotated[int, Field(ge=1)] = 3
-    keep_days: _Days = None
-    keep_withdrawn_days: _Days = None
-    keep_intervals: _Number = None
-    keep_intervals_days: _Days = None
-    max_bytes: _Bytes = None
-    plans: RetentionRule = Field(default_factory=RetentionRule)
-    landing: RetentionRule = Field(default_factory=RetentionRule)
-    work: RetentionRule = Field(default_factory=RetentionRule)
-    trainings: RetentionRule = Field(default_factory=RetentionRule)
-    models: RetentionRule = Field(default_factory=RetentionRule)
-    uploads: RetentionRule = Field(default_factory=RetentionRule)
-
 
 # --- The output side of a specification: files, resources
 
@@ -205,6 +152,7 @@ class ResourceSpec(Part):
 # --- The model of a whole ``dataset.yaml``, and its values that determine a version's content
 
 _WHOLE = {"train": 1}
+_UNTIL: Final = "until"
 # Cached, because a DAG asks nine times for the schedule of its data set.
 _schedule: Final = lru_cache(maxsize=256)(Schedule)
 
@@ -215,9 +163,11 @@ class DatasetSpec(Part):
     Attributes:
         name: Name of the data set's folder; the DAGs are ``build.<name>`` and ``train.<name>``.
         description: Text about the data set that Airflow shows.
-        schedule: Cron expression or preset, read in UTC.
-        start: First tick, UTC.
-        end: Last tick, inclusive, UTC; without it the data set goes on.
+        schedule: Cron expression or preset, read in UTC or in the zone ``tz``.
+        tz: Time zone whose clocks cut days and hours, such as Europe/Berlin; UTC by default. Names
+            of intervals stay in UTC.
+        start: First tick. A date is a day of the zone, a time of day needs its distance to UTC.
+        end: Last tick, inclusive, likewise; without it the data set goes on.
         catchup: Whether Airflow builds all past intervals when the DAG is switched on.
         seed: Seed of the order of samples; 64 bits.
         sources: Origins of the records, one after the other in time, in place of ``source``: an
@@ -244,6 +194,7 @@ class DatasetSpec(Part):
     name: Name
     description: str = ""
     schedule: str
+    tz: Zone = None
     start: UtcTime
     end: UtcTime | None = None
     catchup: bool = False
@@ -265,6 +216,25 @@ class DatasetSpec(Part):
     resources: ResourceSpec = Field(default_factory=ResourceSpec)
 
     _folder: Path = PrivateAttr()
+
+    @field_validator("start", "end", mode="before")
+    @classmethod
+    def _is_of_the_zone(cls, value: Any, info: ValidationInfo) -> Any:
+        zone = info.data.get("tz")
+        return value if zone is None or value is None else local_time(value, zone)
+
+    @field_validator("sources", mode="before")
+    @classmethod
+    def _end_in_the_zone(cls, value: Any, info: ValidationInfo) -> Any:
+        zone = info.data.get("tz")
+        if zone is None or not isinstance(value, tuple):
+            return value
+        return tuple(
+            {**each, _UNTIL: local_time(each[_UNTIL], zone)}
+            if isinstance(each, dict) and each.get(_UNTIL) is not None
+            else each
+            for each in value
+        )
 
     def model_post_init(self, context: Any) -> None:
         """Keep the folder that the validation context names."""
@@ -343,7 +313,7 @@ class DatasetSpec(Part):
 
     def schedule_model(self) -> Schedule:
         """The schedule with its first and last tick."""
-        return _schedule(self.schedule, self.start, self.end)
+        return _schedule(self.schedule, self.start, self.end, self.tz)
 
     def schema_fields(self) -> list[dict[str, Any]]:
         """Return the schema as in manifests: a list of name, dtype, shape and ``optional``."""
@@ -478,6 +448,9 @@ def _output(output: OutputSpec) -> dict[str, Any]:
 
 # Intervals that are compared: more than any cron expression needs to repeat its pattern in a week.
 _LOOKED_AT = 32
+# Changes of a zone that are looked at, and the time around one in which clocks show times twice.
+_YEARS_AHEAD: Final = timedelta(days=3653)
+_AROUND: Final = timedelta(hours=3)
 _RESERVED_SPLITS = ("late", "quarantine")
 
 
@@ -519,7 +492,7 @@ def _name(spec: DatasetSpec) -> Iterator[Contradiction]:
 def _ticks(spec: DatasetSpec) -> Iterator[Contradiction]:
     field = "start"
     try:
-        Schedule(spec.schedule, spec.start)
+        Schedule(spec.schedule, spec.start, zone=spec.tz)
         field = "end"
         spec.schedule_model()
     except WindowError as error:
@@ -539,8 +512,8 @@ def _source(spec: DatasetSpec) -> Iterator[Contradiction]:
     ends = spec.ends_of_sources
     for number, (source, end) in enumerate(zip(spec.all_sources, ends, strict=True)):
         at: Place = ("sources", number) if spec.sources else ("source",)
-        known = () if is_wrong or since is None else spec.schedule_model().intervals(since)
-        for place, text in source.kind.contradictions(spec.schedule, islice(known, _LOOKED_AT)):
+        known = () if is_wrong or since is None else _looked_at(spec.schedule_model(), since)
+        for place, text in source.kind.contradictions(spec.schedule, spec.tz, known):
             yield Contradiction((*at, *place), text)
         since = end
 
@@ -568,6 +541,15 @@ def _changes(spec: DatasetSpec) -> Iterator[Contradiction]:
             hint = "none starts later" if following is None else f"the next is {following.name}"
             yield Contradiction(place, f"{text}; {hint}, and an interval has one source alone")
         before = part.until
+
+
+def _looked_at(schedule: Schedule, first: datetime) -> Iterator[Interval]:
+    """Yield some intervals from a time on; in a zone also those around changes of its clocks."""
+    yield from islice(schedule.intervals(first), _LOOKED_AT)
+    if schedule.zone is None:
+        return
+    for change in zone_rules(schedule.zone).changes(first, first + _YEARS_AHEAD):
+        yield from schedule.overlapping(change.at - _AROUND, change.at + _AROUND)
 
 
 def _modules(spec: DatasetSpec) -> Iterator[Contradiction]:

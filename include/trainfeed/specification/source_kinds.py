@@ -20,7 +20,7 @@ from trainfeed.specification.line_formats import (
     CsvSpec,
     LineFields,
 )
-from trainfeed.specification.log_paths import log_path, log_paths_of
+from trainfeed.specification.log_paths import has_hours, has_minutes, log_path, log_paths_of
 from trainfeed.specification.messages import Place
 from trainfeed.specification.payload_formats import PayloadSpec, payload_fingerprints
 from trainfeed.specification.values import (
@@ -177,12 +177,13 @@ class SourceKind(Protocol):
         """Return a line of Markdown for each source, for pages."""
 
     def contradictions(
-        self, schedule: str, intervals: Iterable[Interval]
+        self, schedule: str, zone: str | None, intervals: Iterable[Interval]
     ) -> Iterator[tuple[Place, str]]:
         """Yield violated rules: the place below ``source``, and the message.
 
         Args:
             schedule: The schedule of the specification.
+            zone: Its zone, None for UTC.
             intervals: Some of the first intervals; none if the schedule itself is wrong.
         """
 
@@ -191,6 +192,7 @@ class SourceKind(Protocol):
 
 _MARKER: Final = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._][A-Za-z0-9._-]{0,249}")
 _SUCCESS: Final = "_SUCCESS"
+_UTC: Final = "UTC"
 
 
 def _marker(text: str) -> str:
@@ -218,10 +220,11 @@ class LogsSourceSpec(Part):
 
     Attributes:
         connection: Name of the connection that has the file system.
-        path: Folder of an interval. ``{start:%Y-%m-%d}`` and ``{end:…}`` are its ends, UTC, in the
+        path: Folder of an interval. ``{start:%Y-%m-%d}`` and ``{end:…}`` are its ends in the
             letters ``%Y %m %d %H %M %S %j``; the path begins at the root of the connection. With
             ``{hour:%H}`` or ``{day:%d}`` it names a folder for each hour or day of the interval.
             ``*`` stands for some part of a folder's name: all folders that fit are read.
+        tz: Zone of the times in ``path``: UTC, or that of the data set, which then has to say.
         done: The folder is complete when it has a file of this name, by default ``_SUCCESS`` unless
             ``stable`` is given. The file itself is not read, whatever its name and content. Each
             folder that ``path`` names has one; those below the first ``*`` that follows the time
@@ -259,6 +262,7 @@ class LogsSourceSpec(Part):
 
     connection: Connection = "hdfs_default"
     path: Annotated[str, AfterValidator(log_path)]
+    tz: str | None = None
     done: Annotated[str, AfterValidator(_marker)] | None = None
     stable: Duration | None = None
     format: Literal[
@@ -372,6 +376,38 @@ class LogsSourceSpec(Part):
         return self.wait
 
     @property
+    def zone(self) -> str | None:
+        """Name of the zone of the times in ``path``; None for UTC."""
+        return None if self.tz == _UTC else self.tz
+
+    def _zone_problem(self, zone: str | None) -> str | None:
+        """Return what is wrong with ``tz`` in a data set of a zone, or None."""
+        if zone is None:
+            if self.zone is None:
+                return None
+            return f"expected UTC, as the schedule, got {self.tz!r}; leave it out"
+        if self.tz not in (_UTC, zone):
+            got = "nothing" if self.tz is None else repr(self.tz)
+            return f"expected UTC or {zone}, got {got}; say of which zone the times in the path are"
+        if self.zone is None and not has_hours(self.path):
+            return (
+                f"expected {zone}, or %H in the path, got UTC: a folder of a day in UTC has parts"
+                f" of two days of {zone}; name the folders of hours, as in {{hour:%Y-%m-%d/%H}}"
+            )
+        return None
+
+    def _needs_whole_hours(self, zone: str | None) -> bool:
+        return zone is not None and self.zone is None and not has_minutes(self.path)
+
+    def _doubled(self) -> str:
+        if self.zone is None:
+            return ""
+        return (
+            "; where clocks are put back, times of a zone come twice: use folders in UTC (tz: UTC),"
+            " or a schedule of days"
+        )
+
+    @property
     def missing_rules(self) -> dict[str, MissingRule]:
         """The settings ``wait`` and ``missing``."""
         return {"source.logs": MissingRule(self.wait, self.missing)}
@@ -413,12 +449,22 @@ class LogsSourceSpec(Part):
         yield f"{_NAMES[self.format]} files `{self.path}` (connection `{self.connection}`)"
 
     def contradictions(
-        self, schedule: str, intervals: Iterable[Interval]
+        self, schedule: str, zone: str | None, intervals: Iterable[Interval]
     ) -> Iterator[tuple[Place, str]]:
-        """Yield a problem for the first folder that two intervals share."""
+        """Yield what is wrong with the zone of the path, or the first folder that two share."""
+        if (text := self._zone_problem(zone)) is not None:
+            yield ("logs", "tz"), text
+            return
         names: dict[str, str] = {}
         for interval in intervals:
-            top, bases, below, _ = log_paths_of(self.path, interval)
+            if self._needs_whole_hours(zone) and (interval.start.minute or interval.end.minute):
+                text = (
+                    f"expected %M in the path beside tz: UTC, since {interval.name} begins or ends"
+                    f" within an hour; or tz: {zone}, if the times of folders are of that zone"
+                )
+                yield ("logs", "path"), text
+                return
+            top, bases, below, _ = log_paths_of(self.path, interval, self.zone)
             folders = ["/".join(filter(None, (top, base, below))) for base in bases]
             others = [names.setdefault(folder, interval.name) for folder in folders]
             shared = (
@@ -430,7 +476,7 @@ class LogsSourceSpec(Part):
                 text = (
                     f"expected a folder for every interval, got {folder!r} for {other} and"
                     f" {interval.name}; put what the schedule {schedule!r} counts into the path,"
-                    " as in {start:%Y-%m-%dT%H%M}"
+                    f" as in {{start:%Y-%m-%dT%H%M}}{self._doubled()}"
                 )
                 yield ("logs", "path"), text
                 return
@@ -550,6 +596,7 @@ class KafkaTopics:
     def contradictions(
         self,
         schedule: str,  # noqa: ARG002 - a topic goes with every schedule
+        zone: str | None,  # noqa: ARG002
         intervals: Iterable[Interval],  # noqa: ARG002
     ) -> Iterator[tuple[Place, str]]:
         """Yield a problem for every topic that is named twice."""
@@ -644,6 +691,7 @@ class RecordedSourceSpec(Part):
     def contradictions(
         self,
         schedule: str,  # noqa: ARG002 - a topic goes with every schedule
+        zone: str | None,  # noqa: ARG002
         intervals: Iterable[Interval],  # noqa: ARG002
     ) -> Iterator[tuple[Place, str]]:
         """Yield nothing: one topic has no contradictions."""

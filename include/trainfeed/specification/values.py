@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
@@ -13,8 +14,14 @@ from typing import Annotated, Any, Final, TypeAlias
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
-from trainfeed.core.intervals import parse_time
-from trainfeed.errors import WindowError
+from trainfeed.core.intervals import (
+    has_offset,
+    parse_range,
+    parse_time,
+    range_needs_zone,
+    zone_rules,
+)
+from trainfeed.errors import ConfigError, WindowError
 from trainfeed.specification.names import FIELD_NAME, FIELD_RULE, NAME, NAME_RULE
 
 MILLIONTHS: Final = 1_000_000
@@ -168,6 +175,45 @@ Millionths = Annotated[
 
 
 Number = Annotated[int | float, BeforeValidator(_number), WithJsonSchema({"type": "number"})]
+
+
+def _zone(value: Any) -> Any:
+    if not isinstance(value, str) or value == "UTC":
+        return None if value == "UTC" else value
+    try:
+        zone_rules(value)
+    except ConfigError as error:
+        raise WrongValueError(
+            "the name of a time zone, like Europe/Berlin", str(error).partition("; ")[2]
+        ) from None
+    return value
+
+
+def local_time(value: Any, zone: str) -> Any:
+    """Return the start of a day of a zone, or ``value`` if it is a time that needs no zone.
+
+    Raises:
+        WrongValueError: It is a time of day without its distance to UTC, or no day of the zone.
+    """
+    if not isinstance(value, str):
+        return value
+    with suppress(WindowError):
+        if range_needs_zone(value) and len(value) == len("2013-01-01"):
+            return parse_range(value, zone).start
+        if not range_needs_zone(value) and has_offset(value):
+            return parse_time(value)
+    raise WrongValueError(
+        f"a day of {zone}, like 2026-03-29, or a time with its distance to UTC, like"
+        " 2026-03-28T23:00:00Z"
+    )
+
+
+# ``UTC`` says what is so without a zone.
+Zone = Annotated[
+    str | None,
+    BeforeValidator(_zone),
+    WithJsonSchema({"type": "string", "examples": ["Europe/Berlin"]}),
+]
 
 
 UtcTime = Annotated[

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 from trainfeed.core.canonical_json import JsonFields
 from trainfeed.core.intervals import (
     Interval,
+    Schedule,
     TimeRange,
     format_time,
     parse_range,
@@ -88,7 +89,7 @@ class IntervalStatus(NamedTuple):
 class DatasetStatus(
     JsonFields,
     also=("counts", "is_in_order"),
-    without=("asked",),
+    without=("asked", "local"),
     names={"is_in_order": "in_order"},
 ):
     """The status of a data set.
@@ -103,6 +104,7 @@ class DatasetStatus(
             as complete.
         held_back_by: The interval that holds ``complete_up_to`` back; None if only time does.
         doubts: What the answer does not cover, one line each.
+        local: Name of an interval → what its start is in the zone of the schedule; empty for UTC.
     """
 
     dataset: str
@@ -112,6 +114,7 @@ class DatasetStatus(
     decided_up_to: int | None
     held_back_by: IntervalStatus | None
     doubts: tuple[str, ...]
+    local: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def counts(self) -> dict[State, int]:
@@ -133,7 +136,18 @@ class DatasetStatus(
     def to_json(self) -> dict[str, Any]:
         """Return the status as commands print it."""
         times = {name: as_text(getattr(self, name)) for name in ("complete_up_to", "decided_up_to")}
-        return {**super().to_json(), **times}
+        found = {**super().to_json(), **times}
+        if self.local:
+            rows = [
+                {**each.to_json(), "local": self.local[each.interval]} for each in self.intervals
+            ]
+            found["intervals"] = rows
+        return found
+
+    def text_of(self, interval: str) -> str:
+        """Return an interval in texts: its name, and in a zone what its start is there."""
+        local = self.local.get(interval)
+        return interval if local is None else f"{interval} ({local})"
 
 
 def complete_up_to(
@@ -218,7 +232,14 @@ def dataset_status(
         decided_up_to=decided,
         held_back_by=held,
         doubts=tuple(found.doubts()),
+        local=_local(expected.schedule, intervals),
     )
+
+
+def _local(schedule: Schedule | None, intervals: Iterable[IntervalStatus]) -> dict[str, str]:
+    if schedule is None or schedule.zone is None:
+        return {}
+    return {each.interval: schedule.local_text(_time(each.start)) or "" for each in intervals}
 
 
 class _Evidence:

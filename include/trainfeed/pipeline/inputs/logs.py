@@ -154,7 +154,7 @@ class Absence:
     @property
     def _path(self) -> str:
         """The folder as the specification names it, independent of the connection."""
-        return expand_path(self._logs.path, self._awaited.interval)
+        return expand_path(self._logs.path, self._awaited.interval, self._logs.zone)
 
     def _why(self) -> str:
         return f"{self._incomplete.reason}; {self._awaited.since}"
@@ -308,7 +308,7 @@ def log_location(env: Environment, connection: str, path: str) -> Location:
 
 def logs_folders(logs: LogsSourceSpec, env: Environment, interval: Interval) -> FolderTree:
     """Return the folders of log files of an interval."""
-    paths = log_paths_of(logs.path, interval)
+    paths = log_paths_of(logs.path, interval, logs.zone)
     top = log_location(env, logs.connection, paths.top)
     file_format = LINES if logs.is_of_lines else logs.format
     return FolderTree(top, paths.bases, paths.below, file_format)
@@ -360,7 +360,7 @@ class LogInputs:
         self._folder = folder
         self._interval = interval
         self._folders = logs_folders(logs, env, interval)
-        self._paths = log_paths_of(logs.path, interval)
+        self._paths = log_paths_of(logs.path, interval, logs.zone)
         self._root = logs_root(logs.path).rstrip("/")
         self._absence: Absence | None = None
         self._incomplete: WindowOpenError | None = None

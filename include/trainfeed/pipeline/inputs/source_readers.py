@@ -452,7 +452,7 @@ def check_folder(stage: Stage, sources: Iterable[str]) -> None:
     """
     interval = _interval(stage)
     folders = logs_folders(_logs(stage), stage.env, interval)
-    path = expand_path(_logs(stage).path, interval)
+    path = expand_path(_logs(stage).path, interval, _logs(stage).zone)
     _require_marker(stage)
     planned = paths_of(stage.plan.inputs)
     try:
@@ -676,7 +676,7 @@ def _with_log_heads(
         StorageError: A file cannot be read.
     """
     logs = logs_of(spec)
-    path = expand_path(logs.path, interval)
+    path = expand_path(logs.path, interval, logs.zone)
     folder = log_location(env, logs.connection, path)
     copies = place / path.lstrip("/")
     found = find_interval_logs(spec, env, interval)

@@ -58,7 +58,7 @@ class PagesSourceSpec(BaseModel):
     def described(self):
         yield f"pages in `{self.folder}`"
 
-    def contradictions(self, schedule, intervals):
+    def contradictions(self, schedule, zone, intervals):
         if not Path(self.folder).is_absolute():
             yield (KIND, "folder"), f"expected an absolute path, got {self.folder!r}; write it out"
 

@@ -1,0 +1,141 @@
+"""Berlin days over both changes of 2026, from folders of hours in UTC: built, kept and read."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from tests.support.warm import command
+from tests.unit.pipeline.log_project import make_log_project
+from trainfeed.core.accounts import Decision
+from trainfeed.core.intervals import intervals_in, parse_range
+from trainfeed.files.stores import Location
+from trainfeed.look.status import Attempts, dataset_status
+from trainfeed.pipeline import BuildRequest
+from trainfeed.pipeline.local import build
+from trainfeed.training.launch import window_job
+from trainfeed.upkeep.retention import Context, retire
+from trainfeed.versions import Version, cover
+from trainfeed.versions.tag import apply_change, cover_tag, propose_tag
+
+ZONED = (
+    ('schedule: "@daily"\n', 'schedule: "@daily"\ntz: Europe/Berlin\n'),
+    ("start: 2024-03-01\nend: 2024-03-31", "start: 2026-03-28\nend: 2026-10-26"),
+    ('"/logs/clicks/dt={start:%Y-%m-%d}"', '"/logs/clicks/{hour:%Y-%m-%d/%H}", tz: UTC'),
+)
+# Three days around each change: the first and last hour of each day in UTC.
+DAYS = {
+    "2026-03-28": ("2026-03-27T23", 24),
+    "2026-03-29": ("2026-03-28T23", 23),
+    "2026-03-30": ("2026-03-29T22", 24),
+    "2026-10-24": ("2026-10-23T22", 24),
+    "2026-10-25": ("2026-10-24T22", 25),
+    "2026-10-26": ("2026-10-25T23", 24),
+}
+HOUR = timedelta(hours=1)
+
+
+@pytest.fixture
+def project(tmp_path):
+    """Three lines in every hour of these days, with the hour as the value."""
+    project = make_log_project(tmp_path)
+    for old, new in ZONED:
+        project.edit(old, new)
+    schedule = project.spec.schedule_model()
+    for name, hours in DAYS.values():
+        interval = schedule.interval_named(name)
+        assert (interval.end - interval.start) // HOUR == hours
+        for number in range(hours):
+            hour = interval.start + number * HOUR
+            folder = tmp_path / "store/logs/clicks" / f"{hour:%Y-%m-%d/%H}"
+            folder.mkdir(parents=True, exist_ok=True)
+            value = json.dumps({"value": int(hour.timestamp() // 3600) % 10_000})
+            (folder / "part").write_text(f"{value}\n" * 3)
+            (folder / "_SUCCESS").touch()
+    return project
+
+
+def built(project, *days):
+    schedule = project.spec.schedule_model()
+    for day in days:
+        for each in intervals_in(schedule, parse_range(day, schedule.zone)):
+            build(project.spec, each, project.env, BuildRequest())
+
+
+def test_every_hour_is_in_one_day_and_ranges_tags_and_status_agree(project):
+    built(project, *DAYS)
+    names = [name for name, _ in DAYS.values()]
+    assert project.folder.intervals() == names
+    for name, hours in DAYS.values():
+        version = Version.resolve(project.folder, name, None)
+        assert version.manifest.ledger["logs:" + _first(version)]["read"]["records"] == 3
+        assert sum(e["read"]["records"] for e in version.manifest.ledger.values()) == 3 * hours
+    march = cover(project.folder, "2026-03")
+    assert [each.path.parent.name for each in march.versions] == names[:3]
+    assert march.missing[0] == "2026-03-30T22"  # the 31st
+    day = cover(project.folder, "2026-10-25")
+    assert [each.path.parent.name for each in day.versions] == ["2026-10-24T22"]
+    decision = Decision.now("both changes", who="ana")
+    proposal = propose_tag(project.folder, "2026-03-28/2026-03-30", "spring", decision)
+    apply_change(project.folder, proposal)
+    tag = proposal.after
+    assert tag.range == "2026-03-27T23/2026-03-30T21"
+    assert len(cover_tag(project.folder, tag).versions) == 3
+    attempts = Attempts(Location.parse(project.env.work), datetime.now(UTC))
+    span = parse_range("2026-03-28/2026-03-30", "Europe/Berlin")
+    found = dataset_status(
+        project.folder,
+        datasets=project.env.datasets,
+        attempts=attempts,
+        now=datetime(2026, 11, 1, tzinfo=UTC),
+        span=span,
+    )
+    states = [(each.interval, each.state) for each in found.intervals]
+    assert states == [(name, "published") for name in names[:3]]
+
+
+def test_trainings_retention_and_a_second_build_go_by_days_of_the_zone(project):
+    (project.spec.folder / "train.py").write_text("")
+    path = project.spec.folder / "dataset.yaml"
+    train = "train: {entry: 'train:main', window: 3, launcher: local, ranks: 1}\n"
+    path.write_text(path.read_text() + train)
+    autumn = [DAYS[day][0] for day in list(DAYS)[3:]]
+    built(project, "2026-10-24/2026-10-26")
+    before = [Version.resolve(project.folder, name, None).manifest for name in autumn]
+    built(project, "2026-10-24/2026-10-26")
+    assert [Version.resolve(project.folder, name, None).manifest for name in autumn] == before
+    last = project.spec.schedule_model().interval_at("2026-10-26")
+    job = window_job(project.spec, project.env, project.folder, last)
+    assert [each.interval for each in job.versions] == autumn
+    context = Context.of(project.spec, project.env, who="ann")
+    planned = retire(context, "2026-10-25", "for a test", dry_run=True)
+    assert [each.item.name for each in planned.intervals] == [autumn[1]]
+    retire(context, "2026-10-25", "for a test")
+    assert cover(project.folder, "2026-10-24/2026-10-26").missing == (autumn[1],)
+
+
+def test_commands_take_days_of_the_zone_and_show_both_times(project):
+    built(project, "2026-03-29")
+    environ = {
+        "TRAINFEED_ROOT": project.env.root,
+        "TRAINFEED_DATASETS": str(project.env.datasets),
+        "TRAINFEED_WORK": project.env.work,
+        "TRAINFEED_LANDING": project.env.landing,
+    }
+    shown = command("status", "clicks/2026-03-29", "--json", env=environ)
+    found = json.loads(shown.stdout)
+    (row,) = found["intervals"]
+    assert (row["interval"], row["state"]) == ("2026-03-28T23", "published")
+    assert row["local"] == "2026-03-29 Europe/Berlin"
+    text = command("status", "clicks/2026-03-29", env=environ).stdout
+    assert "2026-03-28T23 (2026-03-29 Europe/Berlin)" in text
+    one = command("show", "clicks/2026-03-29", "--json", env=environ)
+    assert json.loads(one.stdout) == json.loads(
+        command("show", "clicks/2026-03-28T23", "--json", env=environ).stdout
+    )
+
+
+def _first(version):
+    return min(version.manifest.sources).removeprefix("logs:")
