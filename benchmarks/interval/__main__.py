@@ -66,7 +66,7 @@ def main(
     """Measure in a place of its own; ``AIRFLOW__…`` variables change its settings."""
     home = Path(tempfile.mkdtemp(prefix="trainfeed-interval-"))
     home.chmod(0o711)  # the database server runs as another account
-    stack = _stack(home, make_ground(home, rounds + 1 + together), embedded=embedded)
+    stack = stack_of(home, make_ground(home, rounds + 1 + together), embedded=embedded)
     try:
         stack.start()
         stack.wait()
@@ -83,7 +83,15 @@ def main(
         shutil.rmtree(home)
 
 
-def _stack(home: Path, dags: Path, *, embedded: bool) -> AirflowStack:
+def stack_of(home: Path, dags: Path, *, embedded: bool, **environ: str) -> AirflowStack:
+    """Return an Airflow that is not started, with the data set and its recorded topic.
+
+    Args:
+        home: Folder of all of it.
+        dags: Folder of DAG files.
+        embedded: Whether it has the database of ``make run``.
+        environ: Further variables.
+    """
     extra = {
         "AIRFLOW_CONN_KAFKA_DEFAULT": json.dumps(
             {"conn_type": "kafka", "extra": {"recorded": str(home / "recorded")}}
@@ -93,8 +101,8 @@ def _stack(home: Path, dags: Path, *, embedded: bool) -> AirflowStack:
     settings = {name: value for name, value in os.environ.items() if name.startswith("AIRFLOW__")}
     database: Literal["embedded", "server"] = "embedded" if embedded else "server"
     options = AirflowOptions(dags=dags, database=database, paused=False)
-    environ = {**places.embedded_environ(home), **extra, **settings}
-    return AirflowStack(home, environ=environ, options=options)
+    every = {**places.embedded_environ(home), **extra, **settings, **environ}
+    return AirflowStack(home, environ=every, options=options)
 
 
 def _singles(stack: AirflowStack, first: int, rounds: int) -> dict[str, Figures]:
@@ -149,13 +157,19 @@ def _show(title: str, found: dict[str, Figures], client: AirflowClient, *, runs:
     console.print(f"{title}: Airflow's own share is {empty / build:.2f}\n")
 
 
-def _times(client: AirflowClient, run: DagRun) -> list[TaskTime]:
-    tasks = client.task_instances(run.dag_id, run.run_id)
+def stage_seconds(client: AirflowClient, run: DagRun) -> dict[tuple[str, int], float]:
+    """Return the seconds that each stage says that it took, by task and index."""
     seconds = {}
-    for task in tasks if run.dag_id != _DAGS[0] else ():
+    for task in client.task_instances(run.dag_id, run.run_id):
         key = "plan" if task.task_id == "plan" else "return_value"
         report = client.xcom(run, task.task_id, task.map_index, key=key)
         seconds[task.task_id, task.map_index] = report.get("seconds", 0.0)
+    return seconds
+
+
+def _times(client: AirflowClient, run: DagRun) -> list[TaskTime]:
+    tasks = client.task_instances(run.dag_id, run.run_id)
+    seconds = stage_seconds(client, run) if run.dag_id != _DAGS[0] else {}
     return phases(run.started_at or FIRST, tasks, seconds)
 
 

@@ -13,7 +13,7 @@ from trainfeed.files.stores import Location
 from trainfeed.sources import LANDING_SCHEMA, record_topic
 from trainfeed.versions import init_root
 
-__all__ = ["DATASET", "FIRST", "make_ground"]
+__all__ = ["DATASET", "FIRST", "lay_out", "make_ground"]
 
 DATASET: Final = "ones"
 FIRST: Final = datetime(2024, 1, 1, tzinfo=UTC)
@@ -50,11 +50,23 @@ def make_ground(home: Path, days: int) -> Path:
         home: Folder of all of it.
         days: Records, one a day; another one after them shows that the last day is over.
     """
+    moments = [FIRST + timedelta(days=day, hours=12) for day in range(days + 1)]
+    return lay_out(home, moments, _SPEC, _FUNCTION)
+
+
+def lay_out(home: Path, moments: list[datetime], spec: str, function: str) -> Path:
+    """Write a data set with a recorded topic, as ``make_ground`` does.
+
+    Args:
+        home: Folder of all of it.
+        moments: Aware time of each record; its value is its number.
+        spec: Content of dataset.yaml.
+        function: Content of preprocess.py.
+    """
     folder = home / "datasets" / DATASET
     folder.mkdir(parents=True)
-    (folder / "dataset.yaml").write_text(_SPEC)
-    (folder / "preprocess.py").write_text(_FUNCTION)
-    moments = [FIRST + timedelta(days=day, hours=12) for day in range(days + 1)]
+    (folder / "dataset.yaml").write_text(spec)
+    (folder / "preprocess.py").write_text(function)
     place = Location.parse(str(home / "recorded" / DATASET))
     place.make_dir()
     record_topic(place, DATASET, _UUID, {0: [_records(moments)]}, 1000)
