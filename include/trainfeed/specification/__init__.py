@@ -43,6 +43,7 @@ if TYPE_CHECKING:
         spec_or_error,
     )
     from trainfeed.specification.log_paths import LogPaths, expand_path, log_paths_of, logs_root
+    from trainfeed.specification.log_source import LogsSourceSpec
     from trainfeed.specification.model import (
         DatasetSpec,
         OutputSpec,
@@ -65,7 +66,6 @@ if TYPE_CHECKING:
         KafkaSourceSpec,
         KafkaTopics,
         LateRule,
-        LogsSourceSpec,
         Measure,
         MissingRule,
         RecordedSourceSpec,

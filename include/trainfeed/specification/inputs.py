@@ -19,12 +19,12 @@ from pydantic import (
 )
 
 from trainfeed.specification.iceberg_source import IcebergSourceSpec
+from trainfeed.specification.log_source import LogsSourceSpec
 from trainfeed.specification.messages import Place
 from trainfeed.specification.names import did_you_mean, nearest
 from trainfeed.specification.source_kinds import (
     KafkaSourceSpec,
     KafkaTopics,
-    LogsSourceSpec,
     Missing,
     MissingRule,
     RecordedSourceSpec,

@@ -32,7 +32,7 @@ from trainfeed.conversion import (
 )
 from trainfeed.core.printable_text import printable
 from trainfeed.errors import ConfigError
-from trainfeed.specification.source_kinds import COLUMN_FORMATS
+from trainfeed.specification.log_source import COLUMN_FORMATS
 
 # --- The source of a data set whose records are those of a file
 

@@ -51,7 +51,7 @@ from trainfeed.sources.column_files import (
 )
 from trainfeed.sources.column_footers import RowGroup, groups_of
 from trainfeed.specification import LogsSourceSpec
-from trainfeed.specification.source_kinds import COLUMN_FORMATS
+from trainfeed.specification.log_source import COLUMN_FORMATS
 from trainfeed.tfrecord import TFRecordWriter, iter_records
 from trainfeed.versions import DatasetFolder
 
