@@ -211,10 +211,14 @@ def _warn_of_emptiness(found: Plan) -> None:
 
 
 def _tell_passed_over(found: Plan) -> None:
-    """Log which entries of the folder of logs are not read; markers are no surprise."""
+    """Log which entries of a folder of logs or table are not read; markers are no surprise."""
     name = found.dataset, found.interval["name"]
+    is_table = any(
+        source.startswith("iceberg:") for source in (*found.inputs, *found.empty_because)
+    )
+    where = "table" if is_table else "folder of logs"
     if told := told_passed_over(found.passed_over, marker=False):
-        logger.warning("plan %s/%s: passed over in the folder of logs: %s", *name, told)
+        logger.warning("plan %s/%s: passed over in the %s: %s", *name, where, told)
 
 
 def _probe(folder: DatasetFolder) -> None:

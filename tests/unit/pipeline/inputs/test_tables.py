@@ -124,7 +124,7 @@ def test_intervals_that_are_built_backwards_meet(tmp_path):
     assert snapshots(project, "2024-03-03") == [late]
 
 
-def test_a_compaction_adds_no_rows_and_is_noted(tmp_path):
+def test_a_compaction_adds_no_rows_and_is_noted(tmp_path, caplog):
     project = make_table_project(tmp_path)
     # pyiceberg writes no ``replace``; its overwrite of all rows has the same files and counts.
     table = project.table()
@@ -141,6 +141,7 @@ def test_a_compaction_adds_no_rows_and_is_noted(tmp_path):
         f"snapshot {kept}": "replace: it adds no rows"
     }
     assert len(inputs(project)) == 2
+    assert f"passed over in the table: 1 replace: it adds no rows (snapshot {kept})" in caplog.text
 
 
 @pytest.mark.parametrize("change", ["delete", "overwrite"])
