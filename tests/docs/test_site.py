@@ -45,7 +45,7 @@ QUESTIONS = {
     "prometheus": "operations/servers.html",
     "waive a gate": "operations/waivers.html",
     "parquet": "guides/conversion.html",
-    "time zone": "what-it-does-not-do.html",
+    "time zone": "guides/time-zones.html",
     "compare two versions": "operations/compare.html",
     "bad records": "operations/quarantine.html",
 }
