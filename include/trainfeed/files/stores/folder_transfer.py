@@ -673,7 +673,9 @@ def wait_for(
 
 
 def _whole(place: Location, manifest_sha256: str | None) -> FolderManifest:
-    manifest = read_manifest(place)
+    # The folder may get its name between the two looks of the first call, which are for the manifest
+    # and then for the folder; in the second call both are there.
+    manifest = read_manifest(place) or read_manifest(place)
     if manifest is None or manifest_sha256 not in (None, manifest.sha256):
         got = "no manifest" if manifest is None else manifest.sha256
         raise ConflictError(

@@ -23,6 +23,7 @@ from trainfeed.errors import (
 )
 from trainfeed.files.stores import Location
 from trainfeed.files.stores import folder_transfer as transfer
+from trainfeed.files.stores.file_system import FileInfo
 from trainfeed.files.stores.folder_manifest import (
     TRANSFER_MANIFEST,
     FolderManifest,
@@ -30,6 +31,7 @@ from trainfeed.files.stores.folder_manifest import (
     verify,
 )
 from trainfeed.files.stores.folder_transfer import download, download_below, upload, wait_for
+from trainfeed.files.stores.local import LocalFileSystem
 
 
 def without_manifest(folder: Path) -> dict[str, bytes | None]:
@@ -335,6 +337,22 @@ def test_another_rank_waits_until_the_folder_is_named(
 
     found = wait_for(tmp_path / "back", timeout_s=600, manifest_sha256=digest, pause=meanwhile)
     assert (found.sha256, len(pauses)) == (digest, 3)
+
+
+def test_a_folder_that_is_named_between_two_looks_has_its_manifest(
+    model: Path, place: Location, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    digest, folder = upload(model, place).manifest_sha256, tmp_path / "back"
+    look = LocalFileSystem.stat
+
+    def stat(self: LocalFileSystem, path: str) -> FileInfo:
+        if path == str(folder):
+            monkeypatch.setattr(LocalFileSystem, "stat", look)
+            download(place, folder)
+        return look(self, path)
+
+    monkeypatch.setattr(LocalFileSystem, "stat", stat)
+    assert wait_for(folder, timeout_s=60, manifest_sha256=digest).sha256 == digest
 
 
 def test_the_wait_ends_at_its_deadline_with_the_reason(tmp_path: Path) -> None:
