@@ -673,8 +673,8 @@ def wait_for(
 
 
 def _whole(place: Location, manifest_sha256: str | None) -> FolderManifest:
-    # The folder may get its name between the two looks of the first call, which are for the manifest
-    # and then for the folder; in the second call both are there.
+    # The folder may get its name between the two looks of the first call, at its manifest and then
+    # at itself; the second call finds both.
     manifest = read_manifest(place) or read_manifest(place)
     if manifest is None or manifest_sha256 not in (None, manifest.sha256):
         got = "no manifest" if manifest is None else manifest.sha256
