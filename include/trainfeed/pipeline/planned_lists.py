@@ -14,7 +14,8 @@ from trainfeed.errors import FormatError, NotFoundError
 from trainfeed.files import read_plain
 from trainfeed.files.stores import posix
 from trainfeed.versions.arrow_list import FILE_FIELDS, MAX_LIST_BYTES, FileList
-from trainfeed.versions.file_list import FACTS, Listed, ListedFiles
+from trainfeed.versions.file_list import FACTS, Listed
+from trainfeed.versions.listed_files import ListedFiles
 
 T = TypeVar("T")
 

@@ -39,8 +39,9 @@ from trainfeed.pipeline.reports import PlanRef
 from trainfeed.sources import landing_folder
 from trainfeed.versions import DatasetFolder, Manifest, Version
 from trainfeed.versions.arrow_list import FileList
-from trainfeed.versions.file_list import FACTS, LISTED_ABOVE, KeptList, Listed, ListedFiles
+from trainfeed.versions.file_list import FACTS, LISTED_ABOVE, KeptList, Listed
 from trainfeed.versions.layout import generation_name, plan_id_of
+from trainfeed.versions.listed_files import ListedFiles
 from trainfeed.versions.order import shard_name
 
 # --- The parts of a plan: inputs, ranges and shards
@@ -576,9 +577,15 @@ def _fingerprints(inputs: Mapping[str, Planned]) -> dict[str, Any]:
 
 
 def has_list(inputs: Mapping[str, Planned]) -> bool:
-    """Return whether a plan of these inputs has a list: they are files, and many."""
-    are_files = all(isinstance(planned, PlannedFile) for planned in inputs.values())
-    return are_files and len(inputs) > LISTED_ABOVE
+    """Return whether a plan of these inputs has a list: they are many files, and of no table.
+
+    A list has no column for the snapshots of a table, which stay in the plan.
+    """
+    if len(inputs) <= LISTED_ABOVE:
+        return False
+    return all(
+        isinstance(planned, PlannedFile) and planned.snapshot is None for planned in inputs.values()
+    )
 
 
 def listed(plan: Plan) -> Plan:

@@ -56,8 +56,8 @@ from trainfeed.versions import (
     content_digest,
     lift_skip,
 )
-from trainfeed.versions.file_list import ListedFiles
 from trainfeed.versions.layout import CURRENT, CURRENT_BYTES, parse_generation
+from trainfeed.versions.listed_files import ListedFiles
 from trainfeed.versions.manifest import (
     FORMAT,
     SOURCES,

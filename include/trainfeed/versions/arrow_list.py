@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from trainfeed.errors import FormatError
-from trainfeed.versions.file_list import ListedFiles
+from trainfeed.versions.listed_files import ListedFiles
 
 _SOURCE: Final = "source"
 _WORD: Final = pa.dictionary(pa.int32(), pa.utf8())

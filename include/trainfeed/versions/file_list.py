@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, ItemsView, Iterator, Mapping, Sequence, ValuesView
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, Final, Generic, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, overload
 
-from pydantic import BaseModel, ConfigDict, Field
+from trainfeed.versions.listed_files import ListedFiles
 
 if TYPE_CHECKING:
     from trainfeed.versions.arrow_list import FileList
@@ -37,15 +37,6 @@ FACTS: Final = (
 _BLOCK_ROWS: Final = 1024
 # Rows that are kept beside the one that was asked for.
 _NEAR_ROWS: Final = 64
-
-
-class ListedFiles(BaseModel):
-    """The place of a list, as the plan or manifest has it: its digest and its number of files."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-    sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
-    files: Annotated[int, Field(ge=1)]
 
 
 class KeptList:

@@ -18,11 +18,11 @@ from trainfeed.versions.file_list import (
     LEDGER_COLUMNS,
     KeptList,
     Listed,
-    ListedFiles,
     ListedNames,
     account_of,
 )
 from trainfeed.versions.layout import MANIFEST, is_generation, is_name, parse_generation
+from trainfeed.versions.listed_files import ListedFiles
 from trainfeed.versions.publication import read_manifest_file
 
 if TYPE_CHECKING:

@@ -20,9 +20,9 @@ from trainfeed.versions.file_list import (
     LEAVES,
     REASON,
     SUMS,
-    ListedFiles,
 )
 from trainfeed.versions.ledger import SourceLedger
+from trainfeed.versions.listed_files import ListedFiles
 
 _REFUSED: Final = (
     "repair the version (trainfeed repair), restore it from a backup, or build the interval with"

@@ -49,6 +49,15 @@ def snapshots(project, day=DAY):
     return sorted({each["snapshot"]["id"] for each in inputs(project, day).values()})
 
 
+def test_many_files_of_a_table_keep_their_snapshots(tmp_path, monkeypatch):
+    monkeypatch.setattr("trainfeed.pipeline.plans.LISTED_ABOVE", 1)
+    project = make_table_project(tmp_path)
+    project.append(rows(40, 50), at(DAY, 13))
+    project.build()
+    assert len(inputs(project)) > 1
+    assert len(snapshots(project)) == len(inputs(project))
+
+
 def data_files(project):
     return sorted((project.path / "lake").rglob("data/*.parquet"))
 
