@@ -117,8 +117,9 @@ class SourcePeriod(SourceSpec):
     """The source of some time, one of ``sources``.
 
     Attributes:
-        until: End of the last interval that has this source, a tick of the schedule, UTC. The next
-            source of the list begins there. Every source but the last has it.
+        until: End of the last interval that has this source, a tick of the schedule, written as
+            ``start`` is. The next source of the list begins there. All sources but the last have
+            one.
     """
 
     until: UtcTime | None = None

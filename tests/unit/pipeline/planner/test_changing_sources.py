@@ -216,3 +216,10 @@ def test_lists_that_leave_a_hole_or_give_a_day_twice_are_refused(project, old, n
     project.edit(old, new)
     with pytest.raises(SpecError, match=message):
         project.spec  # noqa: B018
+
+
+def test_the_end_of_a_source_is_a_day_of_the_zone_as_the_start_is(project):
+    project.edit("start: 2024-03-01\n", "start: 2024-03-01\ntz: Europe/Berlin\n")
+    project.edit(ONE, TWO.replace("stable: 0s", "stable: 0s, tz: Europe/Berlin"))
+    assert project.spec.ends_of_sources == (datetime(2024, 3, 3, 23, tzinfo=UTC), None)
+    assert project.interval("2024-03-03T23").start == project.spec.ends_of_sources[0]
