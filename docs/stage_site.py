@@ -47,7 +47,9 @@ SYNONYMS: Final = {
     "guides/install-the-reader.md": "install wheel pip pypi package image docker trainer",
     "guides/models.md": "promote rollback registry production candidate",
     "guides/prediction.md": "inference serve serving score online",
+    "guides/schema-registry.md": "avro protobuf confluent apicurio wire format",
     "guides/tags.md": "pin freeze release snapshot same data again label versions",
+    "guides/time-zones.md": "timezone time zone tz local day dst daylight saving summer",
     "guides/trigger-and-backfill.md": "history past days rerun manual run",
     "operations/compare.md": "diff compare differ changed between versions",
     "operations/deploy.md": "docker compose production install team server",
@@ -63,8 +65,8 @@ SYNONYMS: Final = {
     "operations/withdraw.md": "undo revert roll back hide build bad version",
     "reference/errors.md": "exception message disk full",
     "what-it-does-not-do.md": (
-        "limits limitations features s3 timezone time zone local windows avro protobuf registry"
-        " gdpr privacy erase delete user users person records streaming iceberg"
+        "limits limitations features s3 windows delta gdpr privacy erase delete user users person"
+        " records streaming"
     ),
 }
 DECISIONS: Final = "authors/adr"
