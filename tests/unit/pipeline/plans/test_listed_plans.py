@@ -275,3 +275,8 @@ def test_a_list_gives_back_every_file_and_piece(files):
     assert list(update["ranges"].wrong()) == []
     assert made.sources == sorted(files, key=str.encode)
     assert update["ranges"].span == sum(each.end for each in files.values())
+
+
+def test_a_list_has_every_fact_of_a_file():
+    """All but the start, which is 0, and the snapshot of a table, whose files are in no list."""
+    assert set(PlannedFile.model_fields) == {*plans.FACTS, "start", "snapshot"}
