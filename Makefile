@@ -18,7 +18,7 @@ PYTEST ?=
 ORIGINAL := TEST_RECORDIO_ORIGINAL=$(CURDIR)/data/recordio-original
 # Building the cluster takes minutes, so it is used where it is built: make services-build.
 CLUSTER = $(shell $(BIN)python -m services.kubernetes.programs built)
-WITH_CLUSTER = $(BIN)python -m services run kafka registry hdfs cephfs $(CLUSTER) --
+WITH_CLUSTER = $(BIN)python -m services run kafka registry hdfs cephfs $(SPARK) $(CLUSTER) --
 # Spark has an environment and a cluster of its own.
 ON_SPARK = $(BIN)python -m services run --require spark -- $(BIN)python -m pytest tests/integration/spark
 IF_CLUSTER = --ignore=tests/integration/spark $(if $(CLUSTER),,--ignore=tests/integration/kubernetes)
@@ -27,7 +27,7 @@ SAY_CLUSTER = @$(if $(CLUSTER),,echo "not run: tests/integration/kubernetes; mak
 REPORTS ?=
 REPORT = $(if $(REPORTS),--junitxml=$(REPORTS)/$@.xml)
 # Integration, e2e and documents of `make test`, which leaves the marker ci out, and of `make ci`.
-OTHERS = $(ORIGINAL) $(WITH_CLUSTER) $(MAKE) --no-print-directory --jobs 2 --output-sync=target others LANE="$(LANE)"
+OTHERS = $(ORIGINAL) $(WITH_CLUSTER) $(MAKE) --no-print-directory --jobs 3 --output-sync=target others LANE="$(LANE)" SPARK=$(SPARK)
 # A process for each file: TensorFlow, Paddle and the trainers do not all bear each other.
 IN_PEERS := .venv-peers/bin/python -m pytest -c /dev/null --rootdir . --import-mode=importlib -p no:cacheprovider $(PYTEST)
 PEERS_SHORT := tests/peers/test_adapters.py tests/peers/test_torch.py tests/peers/test_trainers.py
@@ -44,7 +44,7 @@ NIGHTS ?= data/nights
 DOCUMENT = set -e; for name in commands dags dataset drawings errors rooms; do \
 	AIRFLOW_HOME=$(CURDIR)/.venv/.airflow AIRFLOW__CORE__LOAD_EXAMPLES=False $(BIN)python docs/document_$$name.py
 
-.PHONY: others others-hdfs others-cephfs help setup setup-dev setup-peers setup-spark data digits ctr wheel run run-services ui ui-services airflow api password stop fmt lint types imports lock lock-functions lock-check docs docs-check docs-site check \
+.PHONY: others others-hdfs others-cephfs others-model help setup setup-dev setup-peers setup-spark data digits ctr wheel run run-services ui ui-services airflow api password stop fmt lint types imports lock lock-functions lock-check docs docs-check docs-site check \
 	unit model integration documents e2e test ci nightly nightly-model nightly-interleavings nightly-kafka nightly-kubernetes nightly-hdfs nightly-cephfs nightly-e2e nightly-memory nightly-fuzz nightly-dispatch nightly-retention nightly-kills nightly-sweep nightly-spark peers peers-short peers-small services services-build services-stop services-status clean
 
 ##@ Start
@@ -176,20 +176,27 @@ e2e: setup-dev data data/scikit-learn/.done data/obp/.done ## From topic to trai
 golden: setup-dev ## A scripted life of every command: all files, answers and fault points are as they were recorded; after every step of a change of structure
 	$(BIN)python -m tests.golden compare
 model: setup-dev ## Five thousand random logs against an oracle: no record is lost in silence
-	$(BIN)python -m pytest tests/model -m "not nightly $(LANE)" --disable-socket --allow-unix-socket -n 2 $(REPORT) $(PYTEST)
-# Within the services. Tests of HDFS and of CephFS run at the same time, as they mostly wait.
-others-hdfs others-cephfs:
-	$(BIN)python -m pytest -m "not nightly $(LANE)" tests/integration/$(@:others-%=%) $(REPORT) $(PYTEST)
-others: others-hdfs others-cephfs
-	$(BIN)python -m pytest -m "not nightly $(LANE)" tests/integration tests/e2e tests/docs --ignore=tests/integration/hdfs --ignore=tests/integration/cephfs $(IF_CLUSTER) $(REPORT) $(PYTEST)
+	$(NICE) $(BIN)python -m pytest tests/model -m "not nightly $(LANE)" --disable-socket --allow-unix-socket -n 2 $(REPORT) $(PYTEST)
+# Within the services. Tests of HDFS run beside those of CephFS, Kafka and, in `make ci`, Spark, as they
+# mostly wait, and the model computes meanwhile.
+FIRST_LANE := tests/integration/hdfs
+SECOND_LANE = $(addprefix tests/integration/,cephfs kafka registry recordio_original $(SPARK))
+others-hdfs:
+	$(BIN)python -m pytest -m "not nightly $(LANE)" $(FIRST_LANE) $(REPORT) $(PYTEST)
+others-cephfs:
+	$(BIN)python -m pytest -m "not nightly $(LANE)" $(SECOND_LANE) $(REPORT) $(PYTEST)
+others-model:
+	@$(MAKE) --no-print-directory model LANE="$(LANE)" NICE="nice -n 10"
+others: others-hdfs others-cephfs others-model
+	$(BIN)python -m pytest -m "not nightly $(LANE)" tests/integration tests/e2e tests/docs $(addprefix --ignore=,$(FIRST_LANE) $(SECOND_LANE)) $(IF_CLUSTER) $(REPORT) $(PYTEST)
 # Of `make test` alone, and of what it runs before.
 test: LANE := and not ci
-test: unit model data/recordio-original/.done .venv-docs/.done ## Before a push: unit, model, integration, e2e and documents without the cases of `make ci` (docs/authors/suite.md); says what could not run here, and why
+test: unit data/recordio-original/.done .venv-docs/.done ## Before a push: unit, model, integration, e2e and documents without the cases of `make ci` (docs/authors/suite.md); says what could not run here, and why
 	$(OTHERS)
 	$(SAY_CLUSTER)
-ci: unit model data/recordio-original/.done .venv-docs/.done .venv-spark/.done ## All of them, and Spark, without those of `make nightly`: docs/authors/suite.md
+ci: SPARK := spark
+ci: unit data/recordio-original/.done .venv-docs/.done .venv-spark/.done ## All of them, and Spark, without those of `make nightly`: docs/authors/suite.md
 	$(OTHERS)
-	$(ON_SPARK) -m "not nightly" $(PYTEST)
 	$(SAY_CLUSTER)
 nightly: nightly-model nightly-interleavings nightly-kafka nightly-kubernetes nightly-hdfs nightly-cephfs nightly-e2e nightly-memory nightly-fuzz nightly-dispatch nightly-retention nightly-kills nightly-sweep nightly-spark peers ## What takes hours: all of these, and the frameworks
 nightly-model: setup-dev ## A hundred thousand random logs, in blocks that are not done again; two thousand data sets whose schedule moves

@@ -51,15 +51,17 @@ def make_ground(home: Path, days: int) -> Path:
         days: Records, one a day; another one after them shows that the last day is over.
     """
     moments = [FIRST + timedelta(days=day, hours=12) for day in range(days + 1)]
-    return lay_out(home, moments, _SPEC, _FUNCTION)
+    place = Location.parse(str(home / "recorded" / DATASET))
+    place.make_dir()
+    record_topic(place, DATASET, _UUID, {0: [_records(moments)]}, 1000)
+    return lay_out(home, _SPEC, _FUNCTION)
 
 
-def lay_out(home: Path, moments: list[datetime], spec: str, function: str) -> Path:
-    """Write a data set with a recorded topic, as ``make_ground`` does.
+def lay_out(home: Path, spec: str, function: str) -> Path:
+    """Write a data set, an empty root and the folder of DAG files; return the last.
 
     Args:
         home: Folder of all of it.
-        moments: Aware time of each record; its value is its number.
         spec: Content of dataset.yaml.
         function: Content of preprocess.py.
     """
@@ -67,9 +69,6 @@ def lay_out(home: Path, moments: list[datetime], spec: str, function: str) -> Pa
     folder.mkdir(parents=True)
     (folder / "dataset.yaml").write_text(spec)
     (folder / "preprocess.py").write_text(function)
-    place = Location.parse(str(home / "recorded" / DATASET))
-    place.make_dir()
-    record_topic(place, DATASET, _UUID, {0: [_records(moments)]}, 1000)
     init_root(home / "root")
     return _dag_files(home)
 

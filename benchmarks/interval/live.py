@@ -1,47 +1,64 @@
-"""``python -m benchmarks.interval.live``: a schedule of minutes in a real Airflow, as time goes by.
+"""A schedule of minutes in a real Airflow with a real broker, as time goes by.
+
+``python -m services run --require kafka -- python -m benchmarks.interval.live``
 
 Question: how long after a window has ended and settled is it published, how much of that is
 Airflow's, and does an interval that takes long, or whose task is killed, hold up the others?
 
-Method: the processes of docker-compose.yaml; a data set with an interval each minute, and a record
-in each, the later ones with stamps that are still to come. The function sleeps for one of them, and
-a task of another is killed once. Times are those of Airflow's REST API: an
-interval counts as published when its task ``publish`` has ended. Windows that ended before Airflow
-was ready are built too, and do not count.
+Method: the processes of docker-compose.yaml; a data set with an interval each minute (or each
+``--every`` minutes), into which a thread sends one record when half of it is over. The function
+sleeps for one of them, longer than two windows, and one task of each stage is killed once. Times
+are those of Airflow's REST API: an interval counts as published when its task ``publish`` has
+ended. Windows that ended before Airflow was ready are built too, and do not count. At the end each
+interval has its own record, and the whole range has each once.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import statistics
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from threading import Event
 from typing import Annotated, Final
 
 import typer
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
 from rich.console import Console
 from rich.table import Table
 
 from benchmarks.interval.__main__ import stack_of, stage_seconds
 from benchmarks.interval._one_record import DATASET, lay_out
 from services.airflow_client import AirflowClient, DagRun
+from trainfeed import open_dataset
 
 _MINUTE: Final = timedelta(minutes=1)
 _SETTLE: Final = timedelta(seconds=5)
-_SLEEP_S: Final = 150
+_SLEEP_WINDOWS: Final = 2.5
+_TOPIC: Final = f"ones-{os.getpid()}"
 _DAG: Final = f"build.{DATASET}"
-_KILLED: Final = "publish.before_rename"
+_KILLED: Final = (
+    "plan.after_save",
+    "ingest.before_rename",
+    "preprocess.after_runs",
+    "convert.after_shard",
+    "check.before_rename",
+    "publish.before_rename",
+)
 _SPEC: Final = """\
 name: ones
-description: One record a minute
-schedule: "* * * * *"
+description: One record an interval
+schedule: "*/{every} * * * *"
 start: {first:%Y-%m-%dT%H:%M:%SZ}
 end: {last:%Y-%m-%dT%H:%M:%SZ}
 catchup: true
-source: {{kafka: {{connection: kafka_default, topic: ones, settle: 5s}}}}
+source: {{kafka: {{connection: kafka_default, topic: {topic}, settle: 5s}}}}
 preprocess: {{function: "preprocess:one"}}
 schema: {{number: {{dtype: int64}}}}
 split: {{train: 1.0}}
@@ -62,37 +79,76 @@ console = Console(width=150, highlight=False)
 
 def main(
     *,
-    minutes: Annotated[int, typer.Option(min=6, help="Intervals after Airflow is ready.")] = 15,
-    start_minutes: Annotated[int, typer.Option(help="Minutes until Airflow is ready.")] = 2,
+    every: Annotated[int, typer.Option(min=1, max=30, help="Minutes of a window.")] = 1,
+    intervals: Annotated[int, typer.Option(min=6, help="After Airflow is ready.")] = 15,
+    start_intervals: Annotated[int, typer.Option(help="Until Airflow is ready.")] = 2,
     embedded: Annotated[bool, typer.Option(help="The database of `make run`.")] = False,
 ) -> None:
-    """Measure in a place of its own, for as many minutes as there are intervals."""
+    """Measure in a place of its own, for as many windows as there are intervals."""
+    if 60 % every:
+        raise typer.BadParameter(f"an hour has no whole number of windows of {every} minutes")
+    servers = os.environ["TEST_KAFKA_BOOTSTRAP_SERVERS"]
     home = Path(tempfile.mkdtemp(prefix="trainfeed-interval-"))
     home.chmod(0o711)  # the database server runs as another account
     (home / "fired").mkdir()
-    first = datetime.now(UTC).replace(second=0, microsecond=0)
-    count = start_minutes + minutes
-    slow = start_minutes + minutes // 3
-    moments = [first + number * _MINUTE + _MINUTE / 2 for number in range(count + 1)]
-    spec = _SPEC.format(first=first, last=first + (count - 1) * _MINUTE)
-    dags = lay_out(home, moments, spec, _FUNCTION.format(slow=slow, sleep_s=_SLEEP_S))
-    faults = f"{_KILLED}:kill:{home / 'fired'}"
-    stack = stack_of(home, dags, embedded=embedded, TRAINFEED_FAULTS=faults)
+    now = datetime.now(UTC).replace(second=0, microsecond=0)
+    first = now - now.minute % every * _MINUTE
+    window = every * _MINUTE
+    count = start_intervals + intervals
+    slow = start_intervals + intervals // 3
+    sleep = _SLEEP_WINDOWS * window
+    moments = [first + number * window + window / 2 for number in range(count)]
+    spec = _SPEC.format(topic=_TOPIC, every=every, first=first, last=first + (count - 1) * window)
+    function = _FUNCTION.format(slow=slow, sleep_s=sleep.total_seconds())
+    stack = stack_of(
+        home,
+        lay_out(home, spec, function),
+        embedded=embedded,
+        TRAINFEED_FAULTS=",".join(f"{point}:kill:{home / 'fired'}" for point in _KILLED),
+        AIRFLOW_CONN_KAFKA_DEFAULT=json.dumps(
+            {"conn_type": "kafka", "extra": {"bootstrap.servers": servers}}
+        ),
+    )
+    over = Event()
+    _make_topic(servers)
     try:
-        stack.start()
-        stack.wait()
-        stack.wait_for_dags([_DAG])
-        ready = datetime.now(UTC)
-        _wait(stack.client, count, first + count * _MINUTE)
-        _show(stack.client, first + slow * _MINUTE, ready)
+        with ThreadPoolExecutor(1) as pool:
+            sent = pool.submit(_send, servers, moments, over)
+            try:
+                stack.start()
+                stack.wait()
+                stack.wait_for_dags([_DAG])
+                ready = datetime.now(UTC)
+                _wait(stack.client, count, first + count * window + 2 * sleep)
+            finally:
+                over.set()
+            sent.result()
+        _show(stack.client, first + slow * window, ready)
+        _read(home / "root", [first + number * window for number in range(count)])
     finally:
         stack.stop()
         shutil.rmtree(home)
 
 
-def _wait(client: AirflowClient, count: int, end: datetime) -> None:
+def _make_topic(servers: str) -> None:
+    admin = AdminClient({"bootstrap.servers": servers})
+    admin.create_topics([NewTopic(_TOPIC, num_partitions=1)])[_TOPIC].result(timeout=30)
+
+
+def _send(servers: str, moments: list[datetime], over: Event) -> None:
+    """Send the number of each moment when it has come; end early if all is over."""
+    producer = Producer({"bootstrap.servers": servers, "acks": "all"})
+    for number, moment in enumerate(moments):
+        if over.wait(max((moment - datetime.now(UTC)).total_seconds(), 0)):
+            return
+        stamp = round(moment.timestamp() * 1000)
+        producer.produce(_TOPIC, str(number).encode(), partition=0, timestamp=stamp)
+        if producer.flush(30):
+            raise SystemExit(f"the broker has not taken record {number}")
+
+
+def _wait(client: AirflowClient, count: int, deadline: datetime) -> None:
     """Wait until all runs have ended."""
-    deadline = end + 2 * timedelta(seconds=_SLEEP_S)
     while True:
         runs = client.dag_runs(_DAG)
         if len(runs) == count and all(run.ended for run in runs):
@@ -100,6 +156,25 @@ def _wait(client: AirflowClient, count: int, end: datetime) -> None:
         if datetime.now(UTC) > deadline:
             raise SystemExit(f"{sum(run.ended for run in runs)} runs of {count} ended in time")
         time.sleep(2)
+
+
+def _read(root: Path, starts: list[datetime]) -> None:
+    """Open all intervals as one set, and each by itself."""
+    names = [f"{start:%Y-%m-%dT%H:%M}" for start in starts]
+    began = time.perf_counter()
+    train = open_dataset(DATASET, root=root, interval=f"{names[0]}/{names[-1]}", split="train")
+    opened_s = time.perf_counter() - began
+    numbers = sorted(sample["number"] for sample in train())
+    alone = [
+        [
+            sample["number"]
+            for sample in open_dataset(DATASET, root=root, interval=n, split="train")()
+        ]
+        for n in names
+    ]
+    if numbers != list(range(len(names))) or alone != [[number] for number in numbers]:
+        raise SystemExit(f"the range has {numbers}, its intervals {alone}")
+    console.print(f"{len(names)} intervals, each with its record; opened in {opened_s:.2f} s")
 
 
 def _show(client: AirflowClient, slow: datetime, ready: datetime) -> None:
