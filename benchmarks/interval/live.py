@@ -7,7 +7,7 @@ Airflow's, and does an interval that takes long, or whose task is killed, hold u
 
 Method: the processes of docker-compose.yaml; a data set with an interval each minute (or each
 ``--every`` minutes), into which a thread sends one record when half of it is over. The function
-sleeps for one of them, longer than two windows, and one task of each stage is killed once. Times
+sleeps for one of them, longer than two windows, and in six others a stage is killed once. Times
 are those of Airflow's REST API: an interval counts as published when its task ``publish`` has
 ended. Windows that ended before Airflow was ready are built too, and do not count. At the end each
 interval has its own record, and the whole range has each once.
@@ -90,7 +90,10 @@ def main(
     servers = os.environ["TEST_KAFKA_BOOTSTRAP_SERVERS"]
     home = Path(tempfile.mkdtemp(prefix="trainfeed-interval-"))
     home.chmod(0o711)  # the database server runs as another account
-    (home / "fired").mkdir()
+    fired = home / "fired"
+    fired.mkdir()
+    for point in _KILLED:
+        _fired(fired, point).touch()
     now = datetime.now(UTC).replace(second=0, microsecond=0)
     first = now - now.minute % every * _MINUTE
     window = every * _MINUTE
@@ -104,7 +107,7 @@ def main(
         home,
         lay_out(home, spec, function),
         embedded=embedded,
-        TRAINFEED_FAULTS=",".join(f"{point}:kill:{home / 'fired'}" for point in _KILLED),
+        TRAINFEED_FAULTS=",".join(f"{point}:kill:{fired}" for point in _KILLED),
         AIRFLOW_CONN_KAFKA_DEFAULT=json.dumps(
             {"conn_type": "kafka", "extra": {"bootstrap.servers": servers}}
         ),
@@ -113,7 +116,7 @@ def main(
     _make_topic(servers)
     try:
         with ThreadPoolExecutor(1) as pool:
-            sent = pool.submit(_send, servers, moments, over)
+            sent = pool.submit(_send, servers, moments, over, fired)
             try:
                 stack.start()
                 stack.wait()
@@ -135,8 +138,16 @@ def _make_topic(servers: str) -> None:
     admin.create_topics([NewTopic(_TOPIC, num_partitions=1)])[_TOPIC].result(timeout=30)
 
 
-def _send(servers: str, moments: list[datetime], over: Event) -> None:
-    """Send the number of each moment when it has come; end early if all is over."""
+def _fired(folder: Path, point: str) -> Path:
+    """Return the file that keeps a fault from firing."""
+    return folder / f"{point}.fired"
+
+
+def _send(servers: str, moments: list[datetime], over: Event, fired: Path) -> None:
+    """Send the number of each moment when it has come; end early if all is over.
+
+    Into the last windows goes a fault, too: a stage each, which dies once.
+    """
     producer = Producer({"bootstrap.servers": servers, "acks": "all"})
     for number, moment in enumerate(moments):
         if over.wait(max((moment - datetime.now(UTC)).total_seconds(), 0)):
@@ -145,6 +156,8 @@ def _send(servers: str, moments: list[datetime], over: Event) -> None:
         producer.produce(_TOPIC, str(number).encode(), partition=0, timestamp=stamp)
         if producer.flush(30):
             raise SystemExit(f"the broker has not taken record {number}")
+        if number >= len(moments) - len(_KILLED):
+            _fired(fired, _KILLED[number - len(moments)]).unlink()
 
 
 def _wait(client: AirflowClient, count: int, deadline: datetime) -> None:
