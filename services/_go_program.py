@@ -22,7 +22,7 @@ _BUILD_S: Final = 3600.0
 _NEEDED: Final = (1, 26)
 # Without the optimiser the build of the control plane takes two thirds of the time, and its start
 # takes no longer.
-_FLAGS: Final = ("-trimpath", "-gcflags=all=-N -l")
+_QUICK: Final = "-gcflags=all=-N -l"
 
 
 class GoProgram:
@@ -33,15 +33,25 @@ class GoProgram:
         module: Folder with ``go.mod`` and ``go.sum``.
         package: The package to build, ``.`` for the module itself.
         values: Go string variables that the linker sets, full name to value.
+        service: Folder of the account's cache.
+        is_fast: Whether the program has to be fast, and not its build.
     """
 
     def __init__(
-        self, name: str, module: Path, package: str, values: dict[str, str] | None = None
+        self,
+        name: str,
+        module: Path,
+        package: str,
+        values: dict[str, str] | None = None,
+        *,
+        service: str = "kubernetes",
+        is_fast: bool = False,
     ) -> None:
         self._module = module
         self._package = package
         self._values = values or {}
-        self.path = _cache() / _digest(module) / name
+        self._flags = ("-trimpath",) if is_fast else ("-trimpath", _QUICK)
+        self.path = _cache() / service / _digest(module) / name
 
     def unavailable(self) -> str | None:
         """Return the reason why the program cannot be had; None if it is or can be built."""
@@ -69,7 +79,9 @@ class GoProgram:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=self.path.parent) as folder:
             built = Path(folder) / self.path.name
-            self._go("build", *_FLAGS, "-ldflags", self._linked(), "-o", str(built), self._package)
+            self._go(
+                "build", *self._flags, "-ldflags", self._linked(), "-o", str(built), self._package
+            )
             built.replace(self.path)
 
     def _go(self, verb: str, *arguments: str) -> None:
@@ -99,7 +111,7 @@ def required_version(module: Path, required: str) -> str:
 def _cache() -> Path:
     """The folder of built programs, below ``$XDG_CACHE_HOME`` or ``~/.cache``."""
     root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(root) / "trainfeed" / "kubernetes"
+    return Path(root) / "trainfeed"
 
 
 def _digest(module: Path) -> str:

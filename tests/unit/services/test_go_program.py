@@ -6,9 +6,9 @@ import os
 
 import pytest
 
+from services import _go_program
+from services._go_program import GoProgram, required_version
 from services._process import InstallError
-from services.kubernetes import _go_program
-from services.kubernetes._go_program import GoProgram, required_version
 
 _GO = """#!/bin/sh
 case "$*" in
