@@ -96,15 +96,21 @@ class Leftover:
 def discard(place: Location, trash: Location, *, prefix: str = "") -> None:
     """Remove a folder: one rename for its readers, then the deletion; does nothing if it is gone.
 
+    In a store without a rename it is deleted where it is; after a kill, the next sweep finds the
+    rest under its name.
+
     Args:
         place: The folder.
         trash: Folder for the rename. After a kill, the next sweep deletes the rest there.
         prefix: Begin of the name that the folder has there.
     """
+    if not place.has_rename:
+        place.delete(recursive=True)
+        return
     trash.make_dir()
     moved = trash / f"{prefix}{uuid.uuid4().hex}"
     try:
-        place.rename(moved)
+        place.renaming("a removal").rename(moved)
     except NotFoundError:
         return  # published, or discarded by another run
     faults.point("discard.after_rename")

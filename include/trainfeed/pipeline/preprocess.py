@@ -109,7 +109,7 @@ def settle_quarantine(stage: Stage, unit: int, parts: list[PreparedPart], folder
     target = stage.quarantine_file(unit)
     files = [folder / name for part in parts for name in part.quarantine]
     if len(files) == 1 and folder == stage.spill:
-        files[0].replace(target)
+        files[0].move(target)
         return
     target.write_atomic(lambda file: _write_quarantine(stage, files, file))
 
@@ -194,7 +194,7 @@ def _settle_spill(
     target = stage.spill_file(unit)
     names = [name for part in parts for name in part.runs]
     if len(names) == 1:
-        (stage.spill / names[0]).replace(target)
+        (stage.spill / names[0]).move(target)
         return
     # Idle workers still hold memory of their last job, which the merge here needs.
     rest_workers()

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.files.stores.file_system_behaviour import FileSystemBehaviour
+from tests.unit.files.stores.file_system_behaviour import RenamingBehaviour
 from tests.unit.files.stores.racing import race_creations, race_renames
 from trainfeed.errors import (
     ConflictError,
@@ -43,7 +43,7 @@ def root(roots: list[Path]) -> Path:
     return roots[0]
 
 
-class TestFileSystemOnCephFS(FileSystemBehaviour):
+class TestFileSystemOnCephFS(RenamingBehaviour):
     @pytest.fixture
     def folder(self, root: Path) -> Location:
         return Location.parse(str(root))

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.unit.files.stores.file_system_behaviour import FileSystemBehaviour
+from tests.unit.files.stores.file_system_behaviour import RenamingBehaviour
 from trainfeed.files.stores import Location
 from trainfeed.files.stores import hdfs as _hdfs
 
@@ -29,13 +29,13 @@ def superuser() -> Iterator[None]:
         _hdfs._connect.cache_clear()
 
 
-class TestHdfsFileSystem(FileSystemBehaviour):
+class TestHdfsFileSystem(RenamingBehaviour):
     @pytest.fixture
     def folder(self) -> Iterator[Location]:
         yield from fresh_folder(os.environ["TEST_HDFS_URI"])
 
 
-class TestWebHdfsFileSystem(FileSystemBehaviour):
+class TestWebHdfsFileSystem(RenamingBehaviour):
     @pytest.fixture
     def folder(self) -> Iterator[Location]:
         yield from fresh_folder(os.environ["TEST_WEBHDFS_URI"])

@@ -6,14 +6,22 @@ Work files go through a ``Location``. Versions are published with
 
 from __future__ import annotations
 
-from trainfeed.files.stores.file_system import FileInfo, FileSystem
-from trainfeed.files.stores.location import CLOCK_MARGIN, Location, present, require_store_clock
+from trainfeed.files.stores.file_system import FileInfo, FileSystem, RenamingFiles
+from trainfeed.files.stores.location import (
+    CLOCK_MARGIN,
+    Location,
+    RenamingLocation,
+    present,
+    require_store_clock,
+)
 
 __all__ = [
     "CLOCK_MARGIN",
     "FileInfo",
     "FileSystem",
     "Location",
+    "RenamingFiles",
+    "RenamingLocation",
     "present",
     "require_store_clock",
 ]

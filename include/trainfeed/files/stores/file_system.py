@@ -1,11 +1,11 @@
-"""The protocol of all file systems, and atomic creation of files by rename."""
+"""The protocols of file systems, with and without a rename, and atomic creation by rename."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import BinaryIO, Final, NamedTuple, Protocol, TypeAlias
+from typing import BinaryIO, Final, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from trainfeed.errors import (
     CommitUnknownError,
@@ -16,7 +16,7 @@ from trainfeed.errors import (
 )
 from trainfeed.files import unfinished_name
 
-# --- The protocol of all file systems
+# --- The protocols of file systems
 
 # Work files hold raw records: besides the owner, only the group may read them.
 FILE_MODE: Final = 0o640
@@ -162,25 +162,6 @@ class FileSystem(Protocol):
         """
         ...
 
-    def rename(self, source: str, target: str) -> None:
-        """Rename a file or folder to a free name, atomically, and make the name durable.
-
-        Raises:
-            ConflictError: The target exists, as a file or as a folder, even an empty one. Nothing
-                was moved, and nothing was moved into the target.
-            NotFoundError: The source or the parent of the target is not there.
-        """
-        ...
-
-    def replace(self, source: str, target: str) -> None:
-        """Rename a file, atomically replacing the file that has the name, if any.
-
-        Raises:
-            ConflictError: The target is a folder.
-            NotFoundError: The source or the parent of the target is not there.
-        """
-        ...
-
     def delete(self, path: str, *, recursive: bool = False) -> None:
         """Delete a file or folder; does nothing if there is none.
 
@@ -232,6 +213,30 @@ class FileSystem(Protocol):
         ...
 
 
+@runtime_checkable
+class RenamingFiles(FileSystem, Protocol):
+    """A file system that can give a file or folder another name in one step; S3 cannot."""
+
+    def rename(self, source: str, target: str) -> None:
+        """Rename a file or folder to a free name, atomically, and make the name durable.
+
+        Raises:
+            ConflictError: The target exists, as a file or as a folder, even an empty one. Nothing
+                was moved, and nothing was moved into the target.
+            NotFoundError: The source or the parent of the target is not there.
+        """
+        ...
+
+    def replace(self, source: str, target: str) -> None:
+        """Rename a file, atomically replacing the file that has the name, if any.
+
+        Raises:
+            ConflictError: The target is a folder.
+            NotFoundError: The source or the parent of the target is not there.
+        """
+        ...
+
+
 def has_file(fs: FileSystem, path: str) -> bool:
     """Implement ``FileSystem.exists`` by ``stat``."""
     try:
@@ -260,7 +265,7 @@ def temporary_path(path: str) -> str:
     return f"{folder}{slash}.{unfinished_name(name)}"
 
 
-def replace_by_rename(fs: FileSystem, path: str, write: Callable[[BinaryIO], None]) -> None:
+def replace_by_rename(fs: RenamingFiles, path: str, write: Callable[[BinaryIO], None]) -> None:
     """Implement ``write_atomic`` for a file system whose rename can replace a file."""
     with _temporary(fs, path) as temporary:
         with fs.open_write(temporary) as file:
@@ -268,7 +273,7 @@ def replace_by_rename(fs: FileSystem, path: str, write: Callable[[BinaryIO], Non
         fs.replace(temporary, path)
 
 
-def claim_by_rename(fs: FileSystem, path: str, data: bytes) -> bool:
+def claim_by_rename(fs: RenamingFiles, path: str, data: bytes) -> bool:
     """Implement ``create_exclusive`` for a file system whose rename refuses an existing target."""
     # A look first: an existing file then costs no upload. The rename below decides.
     if fs.exists(path):

@@ -44,7 +44,11 @@ from trainfeed.files.stores.folder_manifest import (
     verify,
 )
 from trainfeed.files.stores.local import LocalFileSystem
-from trainfeed.files.stores.location import Location, require_store_clock
+from trainfeed.files.stores.location import (
+    Location,
+    RenamingLocation,
+    require_store_clock,
+)
 
 # --- The temporary folder of a transfer or a proof: its name tells its owner; its removal
 
@@ -56,7 +60,7 @@ _ABANDONED_S: Final = 3 * 24 * 3600.0
 
 
 @contextmanager
-def temporary_folder(target: Location, patience: Patience) -> Iterator[Location]:
+def temporary_folder(target: RenamingLocation, patience: Patience) -> Iterator[RenamingLocation]:
     """Make a folder beside ``target`` with a name of its own; delete what has the name at the end.
 
     Nothing else is deleted, whatever fails. An error of the deletion is logged: the next transfer
@@ -78,7 +82,7 @@ def is_temporary(name: str) -> bool:
     return any(re.fullmatch(rf"\..+{kind.pattern}", name) for kind in (_OWNED, _REMOVED))
 
 
-def remove_leftovers(target: Location) -> tuple[str, ...]:
+def remove_leftovers(target: RenamingLocation) -> tuple[str, ...]:
     """Remove the temporary folders of killed transfers to ``target``; return the names that stay.
 
     A temporary folder stays while its transfer may still run. Errors are logged: leftovers take
@@ -142,7 +146,7 @@ def _times_ms(place: Location, info: FileInfo) -> Iterator[int]:
             yield from _times_ms(place / entry.name, entry)
 
 
-def _removed(place: Location, target: Location, kind: re.Pattern[str]) -> bool:
+def _removed(place: RenamingLocation, target: RenamingLocation, kind: re.Pattern[str]) -> bool:
     try:
         if kind is _OWNED:
             owned, place = place, place.parent / f".{target.name}.{secrets.token_hex(6)}.removed"
@@ -194,7 +198,10 @@ def write_manifest(temporary: Location, manifest: FolderManifest, patience: Pati
 
 
 def commit(
-    temporary: Location, target: Location, manifest: FolderManifest, patience: Patience
+    temporary: RenamingLocation,
+    target: RenamingLocation,
+    manifest: FolderManifest,
+    patience: Patience,
 ) -> bool:
     """Rename a complete folder to its name, and look for it there.
 
@@ -418,6 +425,8 @@ class TransferReport:
 _DIFFERS: Final = (ChecksumError, FileReplacedError, FormatError, NotFoundError)
 # Name in the temporary folder of a download whose final name is not known yet.
 _UNNAMED: Final = "download"
+# What needs a rename, in the refusal of a store without one.
+_NEEDS: Final = "a transfer of a folder"
 
 
 def upload(folder: Path, to: Location, *, patience: Patience | None = None) -> TransferReport:
@@ -439,12 +448,14 @@ def upload(folder: Path, to: Location, *, patience: Patience | None = None) -> T
             uploaded before is damaged.
         ConfigError: There is no file in the folder.
         CommitUnknownError: The store did not say whether the folder got its name.
+        UnsuitableStoreError: The store has no rename.
         StorageError: The store refused or failed; nothing has the name.
     """
     patience = patience or Patience()
+    target = to.renaming(_NEEDS)
     source = described(local_place(folder), patience)
     try:
-        return _Transfer(source, to, lambda _: to, patience).run()
+        return _Transfer(source, target, lambda _: target, patience).run()
     except _DIFFERS as error:
         if source.is_same(patience):
             raise
@@ -495,7 +506,7 @@ def download_below(
     )
 
 
-def local_place(folder: Path) -> Location:
+def local_place(folder: Path) -> RenamingLocation:
     """Return the location of a path of this machine; a link to the folder is followed.
 
     Raises:
@@ -504,7 +515,7 @@ def local_place(folder: Path) -> Location:
     path = folder.parent.resolve() / folder.name if folder.name != ".." else folder.resolve()
     if not path.name:
         raise ConfigError(f"expected a folder below the root, got {folder}; nothing was copied")
-    return Location(LocalFileSystem(), str(path))
+    return RenamingLocation(LocalFileSystem(), str(path))
 
 
 @dataclass(frozen=True)
@@ -519,8 +530,8 @@ class _Transfer:
     """
 
     source: Source
-    label: Location
-    name: Callable[[FolderManifest], Location]
+    label: RenamingLocation
+    name: Callable[[FolderManifest], RenamingLocation]
     patience: Patience
 
     def run(self) -> TransferReport:
@@ -600,8 +611,8 @@ class _Transfer:
 
 def _downloaded(
     place: Location,
-    label: Location,
-    name: Callable[[FolderManifest], Location],
+    label: RenamingLocation,
+    name: Callable[[FolderManifest], RenamingLocation],
     patience: Patience,
 ) -> TransferReport:
     source = None
@@ -701,10 +712,12 @@ def require_writable(target: Location, *, patience: Patience | None = None) -> N
     Raises:
         NotFoundError: The folder above the target is not there.
         AccessDeniedError: The account may not list, make or delete folders there.
+        UnsuitableStoreError: The store has no rename.
         StorageError: The store refused or failed.
     """
     patience = patience or Patience()
-    patience.call(lambda: remove_leftovers(target))
-    with temporary_folder(target, patience) as temporary:
+    place = target.renaming(_NEEDS)
+    patience.call(lambda: remove_leftovers(place))
+    with temporary_folder(place, patience) as temporary:
         # The end of the block only logs an error of the deletion.
         patience.call(temporary.delete)

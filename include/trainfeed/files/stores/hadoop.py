@@ -21,7 +21,7 @@ from trainfeed.files import storage_error
 from trainfeed.files.stores.file_system import (
     FileInfo,
     FileInfos,
-    FileSystem,
+    RenamingFiles,
     Wanted,
     claim_by_rename,
     has_file,
@@ -198,8 +198,8 @@ _TEXT_KINDS: Final[dict[str, type[StorageError]]] = {
 }
 
 
-class HadoopFiles(FileSystem, Protocol):
-    """The part of ``FileSystem`` that is the same for all protocols of a NameNode."""
+class HadoopFiles(RenamingFiles, Protocol):
+    """The part of ``RenamingFiles`` that is the same for all protocols of a NameNode."""
 
     @abstractmethod
     def _entries(self, path: str) -> Iterable[FileInfo]:

@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import BinaryIO, Final
+from typing import BinaryIO, Final, Self
 
 from trainfeed.core.datacenters import is_shared, shared_place
-from trainfeed.errors import ConfigError, FormatError, NotFoundError, StorageError
+from trainfeed.errors import (
+    ConfigError,
+    FormatError,
+    NotFoundError,
+    StorageError,
+    UnsuitableStoreError,
+)
 from trainfeed.files import unfinished_name
-from trainfeed.files.stores.file_system import FileInfo, FileInfos, FileSystem, Wanted
+from trainfeed.files.stores.file_system import (
+    FileInfo,
+    FileInfos,
+    FileSystem,
+    RenamingFiles,
+    Wanted,
+)
 from trainfeed.files.stores.local import LocalFileSystem, SharedFileSystem
 
 # --- Locations: a path with its file system, which stages use instead of paths and clients
@@ -24,7 +37,7 @@ _MAX_READ_BYTES: Final = 64 << 20
 _PIECE_BYTES: Final = 1 << 20
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Location:
     """A path of a file system.
 
@@ -74,18 +87,29 @@ class Location:
         return "" if self._is_area else self.path.rpartition("/")[2]
 
     @property
-    def parent(self) -> Location:
+    def parent(self) -> Self:
         """The folder of this location; the root, or an area of shared storage, is its own."""
-        return self if self._is_area else Location(self.fs, self.path.rpartition("/")[0] or "/")
+        return self if self._is_area else self._at(self.path.rpartition("/")[0] or "/")
 
     @property
     def _is_area(self) -> bool:
         return isinstance(self.fs, SharedFileSystem) and self.path == self.fs.folder
 
-    def __truediv__(self, name: str) -> Location:
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Location):
+            return NotImplemented
+        return (self.fs, self.path) == (other.fs, other.path)
+
+    def __hash__(self) -> int:
+        return hash((self.fs, self.path))
+
+    def __truediv__(self, name: str) -> Self:
         if not name or any(part in {"", ".", ".."} for part in name.split("/")) or "\0" in name:
             raise ConfigError(f"expected a relative path below {self.uri}, got {name!r}")
-        return Location(self.fs, f"{self.path.rstrip('/')}/{name}")
+        return self._at(f"{self.path.rstrip('/')}/{name}")
+
+    def _at(self, path: str) -> Self:
+        return type(self)(self.fs, path)
 
     def open_read(self) -> BinaryIO:
         """Open the file for reading; see ``FileSystem.open_read``."""
@@ -145,14 +169,6 @@ class Location:
         """Make the folder and its parents; see ``FileSystem.make_dir``."""
         self.fs.make_dir(self.path)
 
-    def rename(self, target: Location) -> None:
-        """Rename to a free name; see ``FileSystem.rename``."""
-        self.fs.rename(self.path, self._same_fs(target))
-
-    def replace(self, target: Location) -> None:
-        """Rename a file, replacing one with the name; see ``FileSystem.replace``."""
-        self.fs.replace(self.path, self._same_fs(target))
-
     def delete(self, *, recursive: bool = False) -> None:
         """Delete the file or folder, if there is one; see ``FileSystem.delete``."""
         self.fs.delete(self.path, recursive=recursive)
@@ -160,6 +176,65 @@ class Location:
     def free_bytes(self) -> int | None:
         """Return the bytes that can still be written here; see ``FileSystem.free_bytes``."""
         return self.fs.free_bytes(self.path)
+
+    @property
+    def has_rename(self) -> bool:
+        """Whether the file system renames files and folders."""
+        return isinstance(self.fs, RenamingFiles)
+
+    def move(self, target: Location) -> None:
+        """Give a file another name, from one that is there; it appears there whole.
+
+        A file system without a rename copies the bytes, and deletes this file after it: a kill
+        leaves both.
+
+        Raises:
+            ConflictError: The target is a folder.
+            NotFoundError: The file is not there.
+        """
+        if isinstance(self.fs, RenamingFiles):
+            RenamingLocation(self.fs, self.path).replace(target)
+            return
+        with self.open_read() as source:
+            target.write_atomic(lambda file: shutil.copyfileobj(source, file, _PIECE_BYTES))
+        self.delete()
+
+    def renaming(self, what: str) -> RenamingLocation:
+        """Return this location for code that renames what is there.
+
+        Args:
+            what: What needs the rename, for the message, as ``a transfer of a folder``.
+
+        Raises:
+            UnsuitableStoreError: The file system has no rename.
+        """
+        if not isinstance(self.fs, RenamingFiles):
+            raise UnsuitableStoreError(
+                f"{self.uri}: {what} renames files, and {self.fs.scheme}:// has no rename; nothing"
+                " was changed; name a place in a file system that has one: file://, pfs://,"
+                " hdfs:// or webhdfs://"
+            )
+        return RenamingLocation(self.fs, self.path)
+
+
+@dataclass(frozen=True, eq=False)
+class RenamingLocation(Location):
+    """A path of a file system that has a rename; equal to the location without.
+
+    Attributes:
+        fs: The file system.
+        path: Absolute path in it.
+    """
+
+    fs: RenamingFiles
+
+    def rename(self, target: Location) -> None:
+        """Rename to a free name; see ``RenamingFiles.rename``."""
+        self.fs.rename(self.path, self._same_fs(target))
+
+    def replace(self, target: Location) -> None:
+        """Rename a file, replacing one with the name; see ``RenamingFiles.replace``."""
+        self.fs.replace(self.path, self._same_fs(target))
 
     def _same_fs(self, target: Location) -> str:
         if target.fs != self.fs:

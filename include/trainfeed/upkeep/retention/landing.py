@@ -15,7 +15,7 @@ from typing import Final, Literal
 from trainfeed.core import faults
 from trainfeed.core.intervals import format_time
 from trainfeed.errors import ConflictError, FormatError, NotFoundError, TrainFeedError
-from trainfeed.files.stores import FileInfo, Location
+from trainfeed.files.stores import FileInfo, Location, RenamingLocation
 from trainfeed.pipeline.landed_ranges import landing_name_of
 from trainfeed.pipeline.leftovers import LANDING_TRASH
 from trainfeed.pipeline.plans import Plan
@@ -466,6 +466,20 @@ def _needed_again(
 
 
 def _discard(area: Location, item: LandingItem) -> None:
+    if area.has_rename:
+        _set_aside(area.renaming("a removal"), item)
+    else:
+        for name in item.files:
+            (area / name).delete()
+    for folder in sorted({name.rpartition("/")[0] for name in item.files}):
+        # Folders of log files have one interval each; those of topics have other files.
+        with suppress(ConflictError):
+            (area / folder).delete()
+    faults.point("landing.after_delete")
+
+
+def _set_aside(area: RenamingLocation, item: LandingItem) -> None:
+    """Delete the files behind the backs of their readers: each is renamed first."""
     trash = area / LANDING_TRASH / uuid.uuid4().hex
     trash.make_dir()
     for number, name in enumerate(item.files):
@@ -473,8 +487,3 @@ def _discard(area: Location, item: LandingItem) -> None:
             (area / name).rename(trash / f"{number:06d}")
         faults.point("landing.after_rename")
     trash.delete(recursive=True)
-    for folder in sorted({name.rpartition("/")[0] for name in item.files}):
-        # Folders of log files have one interval each; those of topics have other files.
-        with suppress(ConflictError):
-            (area / folder).delete()
-    faults.point("landing.after_delete")

@@ -162,7 +162,7 @@ class FileSystemBehaviour:
         free = (folder / "missing/below").free_bytes()
         assert free is None or free > 0
 
-    # --- folders, renames, deletion ----------------------------------------------------------
+    # --- folders, deletion ---------------------------------------------------------------------
 
     def test_a_folder_is_made_with_its_parents_and_once(self, folder: Location) -> None:
         (folder / "a/b/c").make_dir()
@@ -175,53 +175,6 @@ class FileSystemBehaviour:
             (folder / "file").make_dir()
         with pytest.raises(NotFoundError):
             (folder / "file/below").make_dir()
-
-    @pytest.mark.parametrize("kind", ["file", "folder"])
-    def test_rename_moves(self, folder: Location, kind: str) -> None:
-        source = folder / "source"
-        put(source if kind == "file" else source / "inner")
-        source.rename(folder / "target")
-        assert names(folder) == ["target"]
-        moved = folder / "target" if kind == "file" else folder / "target/inner"
-        assert moved.read_bytes() == b"content"
-
-    def test_rename_refuses_whatever_exists_and_moves_nothing_into_it(
-        self, folder: Location
-    ) -> None:
-        """HD-13."""
-        put(folder / "file")
-        put(folder / "full/inner")
-        (folder / "empty").make_dir()
-        for source in ("file", "full", "empty"):
-            for target in {"file", "full", "empty"} - {source}:
-                with pytest.raises(ConflictError):
-                    (folder / source).rename(folder / target)
-        assert names(folder) == ["empty", "file", "full"]
-        assert names(folder / "full") == ["inner"]
-        assert names(folder / "empty") == []
-
-    def test_rename_needs_a_source_and_a_parent(self, folder: Location) -> None:
-        put(folder / "file")
-        for source, target in [("missing", "target"), ("file", "missing/target")]:
-            with pytest.raises(NotFoundError):
-                (folder / source).rename(folder / target)
-        assert names(folder) == ["file"]
-
-    def test_replace_takes_the_name_from_a_file(self, folder: Location) -> None:
-        put(folder / "new", b"new")
-        put(folder / "old", b"old")
-        (folder / "new").replace(folder / "old")
-        assert names(folder) == ["old"]
-        assert (folder / "old").read_bytes() == b"new"
-        (folder / "old").replace(folder / "free")
-        assert names(folder) == ["free"]
-
-    def test_replace_takes_no_name_from_a_folder(self, folder: Location) -> None:
-        put(folder / "file")
-        (folder / "folder").make_dir()
-        with pytest.raises(ConflictError):
-            (folder / "file").replace(folder / "folder")
-        assert names(folder) == ["file", "folder"]
 
     def test_deleting_is_fine_twice(self, folder: Location) -> None:
         put(folder / "file").delete()
@@ -243,6 +196,18 @@ class FileSystemBehaviour:
         for recursive in (False, True):
             with pytest.raises(ConfigError, match="nothing was deleted"):
                 Location(folder.fs, "/").delete(recursive=recursive)
+
+    def test_a_moved_file_has_the_other_name_alone(self, folder: Location) -> None:
+        put(folder / "new", b"new")
+        put(folder / "old", b"old")
+        (folder / "new").move(folder / "old")
+        assert names(folder) == ["old"]
+        assert (folder / "old").read_bytes() == b"new"
+        (folder / "old").move(folder / "free")
+        assert names(folder) == ["free"]
+        with pytest.raises(NotFoundError):
+            (folder / "old").move(folder / "free")
+        assert (folder / "free").read_bytes() == b"new"
 
     # --- files that appear whole -------------------------------------------------------------
 
@@ -289,7 +254,74 @@ class FileSystemBehaviour:
         assert (folder / "file").read_bytes() == contents[winners.index(True)]
         assert names(folder) == ["file"]
 
+    # --- as a value ----------------------------------------------------------------------------
+
+    def test_a_location_crosses_processes_by_value(self, folder: Location) -> None:
+        put(folder / "file")
+        copy = pickle.loads(pickle.dumps(folder / "file"))
+        assert copy == folder / "file"
+        assert hash(copy) == hash(folder / "file")
+        assert copy.read_bytes() == b"content"
+        assert Location.parse(copy.uri) == copy
+
+
+class RenamingBehaviour(FileSystemBehaviour):
+    """The same, and what a file system with a rename does beside it."""
+
+    @pytest.mark.parametrize("kind", ["file", "folder"])
+    def test_rename_moves(self, folder: Location, kind: str) -> None:
+        folder = folder.renaming("a test")
+        source = folder / "source"
+        put(source if kind == "file" else source / "inner")
+        source.rename(folder / "target")
+        assert names(folder) == ["target"]
+        moved = folder / "target" if kind == "file" else folder / "target/inner"
+        assert moved.read_bytes() == b"content"
+
+    def test_rename_refuses_whatever_exists_and_moves_nothing_into_it(
+        self, folder: Location
+    ) -> None:
+        """HD-13."""
+        folder = folder.renaming("a test")
+        put(folder / "file")
+        put(folder / "full/inner")
+        (folder / "empty").make_dir()
+        for source in ("file", "full", "empty"):
+            for target in {"file", "full", "empty"} - {source}:
+                with pytest.raises(ConflictError):
+                    (folder / source).rename(folder / target)
+        assert names(folder) == ["empty", "file", "full"]
+        assert names(folder / "full") == ["inner"]
+        assert names(folder / "empty") == []
+
+    def test_rename_needs_a_source_and_a_parent(self, folder: Location) -> None:
+        folder = folder.renaming("a test")
+        put(folder / "file")
+        for source, target in [("missing", "target"), ("file", "missing/target")]:
+            with pytest.raises(NotFoundError):
+                (folder / source).rename(folder / target)
+        assert names(folder) == ["file"]
+
+    def test_replace_takes_the_name_from_a_file(self, folder: Location) -> None:
+        folder = folder.renaming("a test")
+        put(folder / "new", b"new")
+        put(folder / "old", b"old")
+        (folder / "new").replace(folder / "old")
+        assert names(folder) == ["old"]
+        assert (folder / "old").read_bytes() == b"new"
+        (folder / "old").replace(folder / "free")
+        assert names(folder) == ["free"]
+
+    def test_replace_takes_no_name_from_a_folder(self, folder: Location) -> None:
+        folder = folder.renaming("a test")
+        put(folder / "file")
+        (folder / "folder").make_dir()
+        with pytest.raises(ConflictError):
+            (folder / "file").replace(folder / "folder")
+        assert names(folder) == ["file", "folder"]
+
     def test_of_racing_renames_one_wins(self, folder: Location) -> None:
+        folder = folder.renaming("a test")
         for index in range(4):
             (folder / f"source{index}/inner{index}").make_dir()
 
@@ -303,16 +335,6 @@ class FileSystemBehaviour:
         winners = race([lambda index=index: rename(index) for index in range(4)])
         assert sorted(winners) == [False] * 3 + [True]
         assert names(folder / "target") == [f"inner{winners.index(True)}"]
-
-    # --- as a value ----------------------------------------------------------------------------
-
-    def test_a_location_crosses_processes_by_value(self, folder: Location) -> None:
-        put(folder / "file")
-        copy = pickle.loads(pickle.dumps(folder / "file"))
-        assert copy == folder / "file"
-        assert hash(copy) == hash(folder / "file")
-        assert copy.read_bytes() == b"content"
-        assert Location.parse(copy.uri) == copy
 
 
 def race(calls: list[Callable[[], bool]]) -> list[bool]:

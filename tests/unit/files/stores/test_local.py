@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.files.stores.file_system_behaviour import FileSystemBehaviour, names, put
+from tests.unit.files.stores.file_system_behaviour import RenamingBehaviour, names, put
 from trainfeed.errors import AccessDeniedError, QuotaExceededError, StorageError
 from trainfeed.files.stores import Location
 
@@ -23,7 +23,7 @@ def folder(tmp_path: Path) -> Location:
     return Location.parse(str(tmp_path))
 
 
-class TestLocalFileSystem(FileSystemBehaviour):
+class TestLocalFileSystem(RenamingBehaviour):
     @pytest.fixture
     def folder(self, tmp_path: Path) -> Location:
         return Location.parse(str(tmp_path))
@@ -97,7 +97,7 @@ def test_bytes_and_names_are_synced(folder: Location, monkeypatch: pytest.Monkey
     put(folder / "file")
     assert synced == [False, True]
     synced.clear()
-    (folder / "file").rename(folder / "renamed")
+    (folder / "file").renaming("a test").rename(folder / "renamed")
     assert synced == [True]
 
 

@@ -94,9 +94,11 @@ def test_names_are_joined_and_taken_apart() -> None:
 
 def test_nothing_moves_between_file_systems() -> None:
     with pytest.raises(ConfigError, match="copy the file instead"):
-        Location.parse("/x").rename(Location.parse("hdfs://host:8020/x"))
+        Location.parse("/x").renaming("a test").rename(Location.parse("hdfs://host:8020/x"))
     with pytest.raises(ConfigError, match="copy the file instead"):
-        Location.parse("hdfs://one:8020/x").replace(Location.parse("hdfs://two:8020/x"))
+        Location.parse("hdfs://one:8020/x").renaming("a test").replace(
+            Location.parse("hdfs://two:8020/x")
+        )
 
 
 def test_importing_and_parsing_loads_no_client() -> None:

@@ -3,14 +3,14 @@
 import pytest
 
 from tests.unit.core.datacenters.conftest import areas
-from tests.unit.files.stores.file_system_behaviour import FileSystemBehaviour, put
+from tests.unit.files.stores.file_system_behaviour import RenamingBehaviour, put
 from trainfeed.errors import AccessDeniedError, ConfigError
 from trainfeed.files.stores import Location
 
 __all__ = ["areas"]
 
 
-class TestSharedFileSystem(FileSystemBehaviour):
+class TestSharedFileSystem(RenamingBehaviour):
     @pytest.fixture
     def folder(self, areas):  # noqa: ARG002 (the mounts)
         return Location.parse("pfs://home")
@@ -35,8 +35,8 @@ WRITES = {
     "write_atomic": lambda place: place.write_atomic(lambda _: None),
     "create_exclusive": lambda place: place.create_exclusive(b""),
     "make_dir": lambda place: place.make_dir(),
-    "rename": lambda place: place.rename(place.parent / "new"),
-    "replace": lambda place: place.replace(place.parent / "new"),
+    "rename": lambda place: place.renaming("a test").rename(place.parent / "new"),
+    "replace": lambda place: place.renaming("a test").replace(place.parent / "new"),
     "delete": lambda place: place.delete(),
     "delete all": lambda place: place.delete(recursive=True),
 }

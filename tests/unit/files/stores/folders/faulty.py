@@ -95,6 +95,15 @@ class FaultyFileSystem:
     def rename(self, source: str, target: str) -> None:
         self.faults.call("rename", lambda: self.inner.rename(source, target))
 
+    def replace(self, source: str, target: str) -> None:
+        self.faults.call("replace", lambda: self.inner.replace(source, target))
+
+    def write_atomic(self, path: str, write: Callable[[BinaryIO], None]) -> None:
+        self.faults.call("write_atomic", lambda: self.inner.write_atomic(path, write))
+
+    def create_exclusive(self, path: str, data: bytes) -> bool:
+        return self.faults.call("create", lambda: self.inner.create_exclusive(path, data))
+
     def delete(self, path: str, *, recursive: bool = False) -> None:
         self.faults.call("delete", lambda: self.inner.delete(path, recursive=recursive))
 
