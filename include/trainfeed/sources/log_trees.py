@@ -23,9 +23,10 @@ from trainfeed.sources.log_folders import (
     sort_entries,
 )
 
+S = TypeVar("S")
 T = TypeVar("T")
 
-# Two small requests per file; waiting for the answers takes most of the time.
+# A small request or two per file; waiting for the answers takes most of the time.
 _THREADS: Final = 8
 _MOST_AT_ONCE: Final = 64
 _KEPT: Final = "nothing was read or written; run again when the folder is complete"
@@ -424,7 +425,7 @@ def _closed_checksums(
     asks: bool,
 ) -> list[str | None]:
     try:
-        _require_closed(tree.top, infos, rule)
+        _require_closed(tree.top, _unknown(tree, listing, infos), rule)
         checksums: list[str | None] = [None] * len(infos)
         if asks:
             checksums = _ask(lambda info: (tree.top / info.name).checksum(), infos)
@@ -434,6 +435,16 @@ def _closed_checksums(
     except NotFoundError:
         pass  # a file has vanished meanwhile
     raise _incomplete(tree.top, "it changed while it was looked at")
+
+
+def _unknown(tree: FolderTree, listing: _Listing, infos: list[FileInfo]) -> list[FileInfo]:
+    """Return the files of which only a request for each can tell whether they are closed."""
+    folders = list(listing.leaves)
+    found = _ask(lambda path: tree.at(path).closed_files(listing.leaves[path]), folders)
+    closed = {
+        _joined(path, name) for path, names in zip(folders, found, strict=True) for name in names
+    }
+    return [info for info in infos if info.name not in closed]
 
 
 def _require_closed(folder: Location, infos: list[FileInfo], rule: CompleteRule) -> None:
@@ -455,12 +466,12 @@ def _require_closed(folder: Location, infos: list[FileInfo], rule: CompleteRule)
             )
 
 
-def _ask(question: Callable[[FileInfo], T], infos: list[FileInfo]) -> list[T]:
-    # Several files for each call of a thread: to hand one over costs more than a small request.
-    step = min(_MOST_AT_ONCE, -(-len(infos) // _THREADS) or 1)
-    parts = [infos[first : first + step] for first in range(0, len(infos), step)]
+def _ask(question: Callable[[S], T], subjects: list[S]) -> list[T]:
+    # Several for each call of a thread: to hand one over costs more than a small request.
+    step = min(_MOST_AT_ONCE, -(-len(subjects) // _THREADS) or 1)
+    parts = [subjects[first : first + step] for first in range(0, len(subjects), step)]
     with ThreadPoolExecutor(_THREADS, "logs") as pool:
-        answers = pool.map(lambda part: [question(info) for info in part], parts)
+        answers = pool.map(lambda part: [question(each) for each in part], parts)
         return [answer for part in answers for answer in part]
 
 

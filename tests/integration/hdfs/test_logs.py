@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import pyarrow as pa
@@ -31,6 +32,7 @@ from trainfeed.files.stores import Location
 from trainfeed.files.stores import hdfs as _hdfs
 from trainfeed.pipeline import Build
 from trainfeed.pipeline.ingest import ingest
+from trainfeed.pipeline.inputs import find_interval_logs
 from trainfeed.pipeline.plan import plan
 from trainfeed.pipeline.preprocess import preprocess
 from trainfeed.sources import CompleteRule, FolderTree, LineRange, find_logs, iter_lines
@@ -242,6 +244,31 @@ def test_a_file_that_is_still_written_is_waited_for(store: Store, variable: str,
     project.build()
     ledger = project.version().manifest.ledger[f"logs:dt={DAY}/part-9.txt"]
     assert ledger["read"]["records"] == 100
+
+
+def test_a_folder_of_closed_files_is_asked_about_once_over_native_rpc(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = store.by("TEST_HDFS_URI")
+    for number in range(40):
+        put(store.file(f"/logs/clicks/dt={DAY}/more-{number}"), b'{"value": 1}\n')
+    call, asked = _hdfs._call, list[str]()
+
+    def counted(function: Any, *arguments: Any) -> Any:
+        asked.append(function.__name__)
+        return call(function, *arguments)
+
+    monkeypatch.setattr(_hdfs, "_call", counted)
+    assert len(find_interval_logs(project.spec, project.env, project.interval()).files) == 44
+    # One of them is empty, so that a request for it alone has to tell.
+    assert asked.count("get_content_summary") == 2
+    assert len(asked) < 12
+    path = f"/logs/clicks/dt={DAY}/part-9.txt"
+    with open_for_writing(f"{store.path}{path}") as writer:
+        with pytest.raises(WindowOpenError, match=r"part-9\.txt is not closed"):
+            find_interval_logs(project.spec, project.env, project.interval())
+        writer.communicate(b"")
+    assert len(find_interval_logs(project.spec, project.env, project.interval()).files) == 45
 
 
 def age_folder(store: Store) -> None:

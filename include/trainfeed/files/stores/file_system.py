@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import BinaryIO, Final, NamedTuple, Protocol, TypeAlias, runtime_checkable
@@ -52,6 +52,8 @@ class FileInfo:
         is_link: A symbolic link of this machine; the other facts are about its target.
         inode: What shows that two names of this machine are one file; None for other file systems.
         oddity: What the entry is, in words, if it is neither a file nor a folder; else None.
+        replicas: How often HDFS keeps the file's bytes; None if the protocol does not give it.
+        block_bytes: Size of the file's blocks in HDFS, but for the last one; None likewise.
     """
 
     name: str
@@ -63,6 +65,8 @@ class FileInfo:
     is_link: bool = field(default=False, compare=False)
     inode: Inode | None = field(default=None, compare=False)
     oddity: str | None = field(default=None, compare=False)
+    replicas: int | None = field(default=None, compare=False)
+    block_bytes: int | None = field(default=None, compare=False)
 
 
 # An alias, because ``list`` is a method in the class below.
@@ -139,7 +143,7 @@ class FileSystem(Protocol):
         None if there is none, or the protocol does not give it: the file is not read for it.
 
         Raises:
-            NotFoundError: The file is not there.
+            NotFoundError: The file is not there, and something was asked about it.
         """
         ...
 
@@ -150,6 +154,20 @@ class FileSystem(Protocol):
 
         Raises:
             NotFoundError: The file is not there.
+        """
+        ...
+
+    def closed_files(self, path: str, entries: FileInfos) -> Set[str]:
+        """Return the names of files of a folder that one request for all of them shows as closed.
+
+        Of the others nothing is known: ``is_open`` tells it for each.
+
+        Args:
+            path: The folder.
+            entries: All entries of the folder, from ``list``.
+
+        Raises:
+            NotFoundError: The folder is not there.
         """
         ...
 

@@ -6,7 +6,7 @@ import io
 import os
 import re
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -16,7 +16,13 @@ from typing import Any, BinaryIO, ClassVar, Final, TypeVar
 
 from trainfeed.errors import AccessDeniedError, ConfigError, StorageError, UnsuitableStoreError
 from trainfeed.files import storage_error
-from trainfeed.files.stores.file_system import FILE_MODE, FOLDER_MODE, FileInfo, refuse_root
+from trainfeed.files.stores.file_system import (
+    FILE_MODE,
+    FOLDER_MODE,
+    FileInfo,
+    FileInfos,
+    refuse_root,
+)
 from trainfeed.files.stores.hadoop import (
     BUFFER_BYTES,
     HadoopFiles,
@@ -109,9 +115,8 @@ class HdfsFileSystem(HadoopFiles):
         with _map_errors(self.uri(path)):
             return _file_info(path, _call(_connect(self.address).get_file_info, path))
 
-    def checksum(self, path: str) -> str | None:
-        """Return None: the client cannot request checksums."""
-        self.stat(path)
+    def checksum(self, path: str) -> str | None:  # noqa: ARG002
+        """Return None, and ask nothing: the client cannot request checksums."""
         return None
 
     def is_open(self, path: str) -> bool | None:
@@ -126,6 +131,17 @@ class HdfsFileSystem(HadoopFiles):
             status = _call(client.get_file_info, path)
             consumed = _call(client.get_content_summary, path).space_consumed
         return _is_open(status.length, status.replication, status.blocksize, consumed)
+
+    def closed_files(self, path: str, entries: FileInfos) -> Set[str]:
+        """Return the closed files of a folder, by the space that the NameNode counts for it.
+
+        A folder within it may hold any number of files: then nothing is asked, and none is known.
+        """
+        if not entries or any(info.is_dir for info in entries):
+            return frozenset()
+        with _map_errors(self.uri(path)):
+            found = _call(_connect(self.address).get_content_summary, path)
+        return _closed(entries, found.file_count, found.space_consumed)
 
     def make_dir(self, path: str) -> None:
         """Make a folder and its missing parents."""
@@ -196,6 +212,24 @@ def _is_open(
     return looks_open or (False if length % block_bytes else None)
 
 
+def _closed(entries: FileInfos, num_files: int, consumed: int) -> Set[str]:
+    """Tell from the space that is counted for a folder which of its files are closed.
+
+    No file counts with less than its length in all replicas, and more is counted for one that is
+    open. So in a folder that counts with just that of all its files, each file counts with just
+    its own: those are closed that ``_is_open`` would call so.
+    """
+    least = 0
+    for info in entries:
+        if not info.replicas or not info.block_bytes:
+            return frozenset()
+        least += info.size_bytes * info.replicas
+    if consumed != least or num_files != len(entries):
+        return frozenset()
+    # What ends with a whole block may be open without that its space shows it.
+    return {info.name for info in entries if info.size_bytes % (info.block_bytes or 1)}
+
+
 def _is_multiple(consumed: int, size: int, replicas: int) -> bool:
     return bool(size) and consumed % size == 0 and replicas <= consumed // size <= _MOST_REPLICAS
 
@@ -207,6 +241,8 @@ def _file_info(path: str, status: Any) -> FileInfo:
         size_bytes=0 if status.isdir else status.length,
         modified_ms=status.modification_time,
         is_dir=status.isdir,
+        replicas=status.replication,
+        block_bytes=status.blocksize,
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import BinaryIO, Final, Self
@@ -164,6 +164,10 @@ class Location:
     def is_open(self) -> bool | None:
         """Return whether a writer has the file open; see ``FileSystem.is_open``."""
         return self.fs.is_open(self.path)
+
+    def closed_files(self, entries: FileInfos) -> Set[str]:
+        """Return files of the folder that are known as closed; see ``FileSystem.closed_files``."""
+        return self.fs.closed_files(self.path, entries)
 
     def make_dir(self) -> None:
         """Make the folder and its parents; see ``FileSystem.make_dir``."""

@@ -6,7 +6,7 @@ import http.client
 import io
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
@@ -22,7 +22,13 @@ from trainfeed.errors import (
     StorageError,
     UnsuitableStoreError,
 )
-from trainfeed.files.stores.file_system import FILE_MODE, FOLDER_MODE, FileInfo, refuse_root
+from trainfeed.files.stores.file_system import (
+    FILE_MODE,
+    FOLDER_MODE,
+    FileInfo,
+    FileInfos,
+    refuse_root,
+)
 from trainfeed.files.stores.hadoop import (
     BUFFER_BYTES,
     HadoopFiles,
@@ -394,6 +400,10 @@ class WebHdfsFileSystem(HadoopFiles):
         with map_errors(self.uri(path)):
             blocks = ask(self._client(), "GET_BLOCK_LOCATIONS", path)["LocatedBlocks"]
             return bool(blocks["isUnderConstruction"])
+
+    def closed_files(self, path: str, entries: FileInfos) -> Set[str]:  # noqa: ARG002
+        """Return nothing: the answer about each file is exact, that about a folder is not."""
+        return frozenset()
 
     def make_dir(self, path: str) -> None:
         """Make a folder and its missing parents."""
