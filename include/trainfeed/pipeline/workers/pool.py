@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -365,6 +365,7 @@ def _results_of(
     # Set when a worker begins its job: the start of a process does not count as its time.
     deadlines: dict[WorkerProcess, float] = {}
     results: dict[WorkerProcess, object] = {}
+    checked_s = -math.inf
     while waiting := [worker for worker in workers if worker not in results]:
         if found := next_message(waiting, _POLL_S):
             worker, report = found[0], cast("WorkerReport", found[1])
@@ -379,17 +380,23 @@ def _results_of(
                     raise report.error
                 case JobCrashed():
                     raise RuntimeError(f"a worker process of the build failed:\n{report.stack}")
-        for worker in waiting:
-            if worker not in results:
-                _check(worker, limits, deadlines.get(worker, math.inf))
+        # Not with every report: to look at a worker's memory takes as long as a small range.
+        if time.monotonic() - checked_s >= _POLL_S:
+            _check_all([each for each in waiting if each not in results], limits, deadlines)
+            checked_s = time.monotonic()
     return [results[worker] for worker in workers]
 
 
-def _check(worker: WorkerProcess, limits: WorkerLimits, deadline_s: float) -> None:
-    if (rss_bytes := worker.rss_bytes()) > limits.memory_bytes:
-        raise Death(DeathCause.MEMORY, rss_bytes, worker.place.read(), "")
-    if time.monotonic() > deadline_s:
-        raise Death(DeathCause.TIME, 0, worker.place.read(), worker.stack())
+def _check_all(
+    workers: Iterable[WorkerProcess],
+    limits: WorkerLimits,
+    deadlines: Mapping[WorkerProcess, float],
+) -> None:
+    for worker in workers:
+        if (rss_bytes := worker.rss_bytes()) > limits.memory_bytes:
+            raise Death(DeathCause.MEMORY, rss_bytes, worker.place.read(), "")
+        if time.monotonic() > deadlines.get(worker, math.inf):
+            raise Death(DeathCause.TIME, 0, worker.place.read(), worker.stack())
 
 
 def _new_nursery() -> ThreadPoolExecutor:
