@@ -8,6 +8,7 @@ from typing import Final, TypeAlias
 from tests.fuzz.input_targets import INPUT_MUTATORS, INPUT_SEEDS, INPUT_TARGETS
 from tests.fuzz.json_mutator import mutate_json
 from tests.fuzz.root_targets import ROOT_SEEDS, ROOT_TARGETS
+from tests.fuzz.table_targets import TABLE_SEEDS, TABLE_TARGETS
 from tests.fuzz.targets import MUTATORS, SEEDS, TARGETS
 from tests.fuzz.value_targets import VALUE_SEEDS, VALUE_TARGETS
 from tests.fuzz.waiver_targets import WAIVER_SEEDS, WAIVER_TARGETS
@@ -16,8 +17,22 @@ __all__ = ["ALL_SEEDS", "ALL_TARGETS", "mutate"]
 
 Mutation: TypeAlias = Callable[[bytes, int], bytes]
 
-ALL_TARGETS: Final = {**TARGETS, **ROOT_TARGETS, **INPUT_TARGETS, **VALUE_TARGETS, **WAIVER_TARGETS}
-ALL_SEEDS: Final = {**SEEDS, **ROOT_SEEDS, **INPUT_SEEDS, **VALUE_SEEDS, **WAIVER_SEEDS}
+ALL_TARGETS: Final = {
+    **TARGETS,
+    **ROOT_TARGETS,
+    **INPUT_TARGETS,
+    **VALUE_TARGETS,
+    **TABLE_TARGETS,
+    **WAIVER_TARGETS,
+}
+ALL_SEEDS: Final = {
+    **SEEDS,
+    **ROOT_SEEDS,
+    **INPUT_SEEDS,
+    **VALUE_SEEDS,
+    **TABLE_SEEDS,
+    **WAIVER_SEEDS,
+}
 _REPAIRS: Final = {**MUTATORS, **INPUT_MUTATORS}
 _JSON: Final = frozenset(
     {
@@ -39,7 +54,7 @@ _JSON: Final = frozenset(
             "schema",
             "schema_file",
         ),
-        *("shards", "statistics", "waiver"),
+        *("shards", "statistics", "table_metadata", "waiver"),
     }
 )
 

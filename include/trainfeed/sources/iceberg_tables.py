@@ -146,11 +146,14 @@ class IcebergTable:
 
     @classmethod
     def _of(cls, name: str, metadata: TableMetadata) -> IcebergTable:
+        known = {each.snapshot_id: each for each in metadata.snapshots}
         commits, snapshot = list[Commit](), metadata.current_snapshot()
         while snapshot is not None:
             commits.append(_commit(snapshot))
             parent = snapshot.parent_snapshot_id
-            snapshot = None if parent is None else metadata.snapshot_by_id(parent)
+            if len(commits) > len(known):
+                raise ValueError(f"snapshot {parent} comes before itself")
+            snapshot = None if parent is None else known.get(parent)
         commits.reverse()
         is_whole = not commits or commits[0].parent is None
         location = metadata.location.rstrip("/")
@@ -226,13 +229,13 @@ class IcebergTable:
             FormatError: The table has no such schema.
         """
         metadata = self._metadata
-        found = metadata.schema() if schema is None else metadata.schema_by_id(schema)
-        if found is None:
-            raise FormatError(
-                f"expected schema {schema} in the metadata of table {self.name}, got none; nothing"
-                " was read or published"
-            )
         with _readable(self.name, self.location):
+            found = metadata.schema() if schema is None else metadata.schema_by_id(schema)
+            if found is None:
+                raise FormatError(
+                    f"expected schema {schema} in the metadata of table {self.name}, got none;"
+                    " nothing was read or published"
+                )
             fields = schema_to_pyarrow(found, include_field_ids=True)
         return [
             TableColumn(
@@ -246,8 +249,13 @@ class IcebergTable:
         ]
 
     def names_in_files(self) -> dict[str, int]:
-        """Return name → id of the columns of files whose columns have no ids of their own."""
-        mapping = self._metadata.name_mapping()
+        """Return name → id of the columns of files whose columns have no ids of their own.
+
+        Raises:
+            FormatError: The table's property that says it is damaged.
+        """
+        with _readable(self.name, self.location):
+            mapping = self._metadata.name_mapping()
         if mapping is None:
             return {}
         return {

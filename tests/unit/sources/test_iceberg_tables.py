@@ -1,5 +1,6 @@
 """Metadata of tables: what is damaged is an error with its place, whatever the parsers raise."""
 
+import json
 import random
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from tests.unit.pipeline.inputs.table_project import NAME, make_table_project
-from trainfeed.errors import ConfigError, TrainFeedError
+from trainfeed.errors import ConfigError, FormatError, TrainFeedError
 from trainfeed.pipeline.inputs.catalogs import open_table
 from trainfeed.sources.iceberg_tables import (
     AddedFile,
@@ -80,3 +81,23 @@ def test_places_are_those_of_our_file_systems():
     for other in ("s3://bucket/a", "file:///lake/../etc/passwd", "viewfs:///a"):
         with pytest.raises(ConfigError, match="trainfeed cannot open"):
             place_of(other)
+
+
+def test_snapshots_that_come_before_themselves_end_in_an_error_not_in_a_loop(tmp_path):
+    project = make_table_project(tmp_path, counts=(5, 3))
+    path = Path(project.table().metadata_location.removeprefix("file://"))
+    found = json.loads(path.read_text())
+    first, last = found["snapshots"]
+    first["parent-snapshot-id"] = last["snapshot-id"]
+    path.write_text(json.dumps(found))
+    with pytest.raises(FormatError, match="comes before itself"):
+        read(project)
+
+
+def test_a_damaged_mapping_of_names_is_an_error_of_the_table(tmp_path):
+    project = make_table_project(tmp_path, counts=(5,))
+    with project.table().transaction() as change:
+        change.set_properties({"schema.name-mapping.default": "[{"})
+    table = open_table(project.env.catalogs, "catalog_default", NAME)
+    with pytest.raises(FormatError, match=r"metadata of table shop\.clicks"):
+        table.names_in_files()
