@@ -89,6 +89,9 @@ class FaultyFileSystem:
     def is_open(self, path: str) -> bool | None:
         return self.faults.call("is_open", lambda: self.inner.is_open(path))
 
+    def closed_files(self, path: str, entries) -> set[str]:
+        return self.faults.call("closed_files", lambda: set(self.inner.closed_files(path, entries)))
+
     def make_dir(self, path: str) -> None:
         self.faults.call("make_dir", lambda: self.inner.make_dir(path))
 

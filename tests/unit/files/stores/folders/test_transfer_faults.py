@@ -65,7 +65,8 @@ def run(request: pytest.FixtureRequest, model: Path, store: Path) -> Run:
         if request.param == "download from":
             return download(Location(faulty, str(source)), store / "v1", patience=PATIENCE)
         place = Location.parse(str(source))
-        return transfer._downloaded(place, target, lambda _: target, PATIENCE)
+        renaming = target.renaming("a test")
+        return transfer._downloaded(place, renaming, lambda _: renaming, PATIENCE)
 
     return transferred
 
