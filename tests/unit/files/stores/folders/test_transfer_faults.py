@@ -56,7 +56,7 @@ def run(request: pytest.FixtureRequest, model: Path, store: Path) -> Run:
 
     def transferred(account: Faults) -> TransferReport:
         faulty = FaultyFileSystem(account)
-        target = Location(faulty, str(store / "v1"))
+        target = Location(faulty, str(store / "v1")).renaming("a test")
         if request.param == "upload":
             return upload(model, target, patience=PATIENCE)
         source = store.parent / "published"
