@@ -1,7 +1,7 @@
 .DEFAULT_GOAL := help
 PYTHON ?= python3
 BIN := .venv/bin/
-EXTRAS := $(foreach e,airflow kafka hdfs iceberg server embedded,--extra $(e))
+EXTRAS := $(foreach e,airflow kafka hdfs s3 iceberg server embedded,--extra $(e))
 DEV_EXTRAS := $(EXTRAS) $(foreach e,images kubernetes plots,--extra $(e)) --group dev
 COMPILE := $(BIN)uv pip compile --quiet --universal --generate-hashes --no-header --no-annotate --python-version 3.11
 INSTALL := $(BIN)uv pip install --quiet --python $(BIN)python --require-hashes

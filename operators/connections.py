@@ -49,7 +49,7 @@ _HDFS: Final = "hdfs_default"
 _CEPHFS: Final = "cephfs_default"
 _CONVERT: Final = "convert_default"
 _ROOT_SETTING: Final = f"the extra 'path' of connection {_CEPHFS!r}"
-_SCHEMES: Final = ("file://", "hdfs://", "pfs://", "webhdfs://")
+_SCHEMES: Final = ("file://", "hdfs://", "pfs://", "s3://", "webhdfs://")
 _PORTS: Final = {"webhdfs": 9870, "hdfs": 8020}
 
 _HDFS_EXAMPLE: Final = (

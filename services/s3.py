@@ -84,6 +84,7 @@ class S3:
         access, secret = self.keys()
         address = f"{_HOST}:{self.ports['s3']}"
         options = ["--port", address, "--region", _REGION, "--health", _HEALTH, "--quiet"]
+        options += ["--keep-alive"]
         self._daemon.spawn(
             [str(self._program.path), *options, "posix", str(self.folder)],
             environ={**os.environ, "ROOT_ACCESS_KEY": access, "ROOT_SECRET_KEY": secret},

@@ -40,7 +40,7 @@ QUESTIONS = {
     "undo a build": "operations/withdraw.html",
     "delete a user's records": "what-it-does-not-do.html",
     "alert when late": "operations/status.html",
-    "s3": "what-it-does-not-do.html",
+    "s3": "guides/object-stores.html",
     "install wheel": "guides/install-the-reader.html",
     "prometheus": "operations/servers.html",
     "waive a gate": "operations/waivers.html",

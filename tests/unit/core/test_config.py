@@ -128,8 +128,8 @@ def test_brokers_are_hosts_and_ports(kafka: str) -> None:
             "LANDING",
             "ftp://host/landing",
             (
-                "expected TRAINFEED_LANDING to be a path or a URI of file, hdfs, pfs, webhdfs, got"
-                " 'ftp://host/landing'"
+                "expected TRAINFEED_LANDING to be a path or a URI of file, hdfs, pfs, s3, webhdfs,"
+                " got 'ftp://host/landing'"
             ),
         ),
         (

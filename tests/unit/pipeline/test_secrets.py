@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from trainfeed.core.config import KafkaSettings
+from trainfeed.core.config import KafkaSettings, variables
 from trainfeed.pipeline import local as _parallel
 from trainfeed.pipeline import local as pipeline
 from trainfeed.pipeline import preprocess as _function_run
@@ -33,11 +33,17 @@ def batch(batch, lookups):
     ones = pa.array([1] * len(row), pa.int64())
     return pa.RecordBatch.from_pydict({"_row": row, "value": ones.cast("float"), "label": ones})
 """
-SECRETS = ("AIRFLOW_CONN_KAFKA_DEFAULT", "AIRFLOW__CORE__FERNET_KEY", "PGPASSWORD")
+SECRETS = (
+    "AIRFLOW_CONN_KAFKA_DEFAULT",
+    "AIRFLOW__CORE__FERNET_KEY",
+    "AWS_SECRET_ACCESS_KEY",
+    "PGPASSWORD",
+)
 
 
 @pytest.fixture(autouse=True)
 def secrets_around(no_worker, monkeypatch):
+    monkeypatch.setattr(variables._ObjectStores, "are_used", False)
     for name in SECRETS:
         monkeypatch.setenv(name, "canary")
 
@@ -51,6 +57,15 @@ def test_a_function_sees_no_credentials_in_its_environment(project, mode):
             '{function: "preprocess:batch", input: batch}',
         )
     assert project.build()["samples"] > 0
+
+
+@pytest.mark.parametrize("place", ["landing", "work", "logs"])
+def test_workers_get_keys_of_object_stores_only_if_a_place_is_in_one(project, place):
+    assert "AWS_SECRET_ACCESS_KEY" not in variables.worker_environ()
+    uri = "s3://bucket/x"
+    replace(project.env, **{place: {"hdfs_default": uri} if place == "logs" else uri})
+    assert variables.worker_environ()["AWS_SECRET_ACCESS_KEY"] == "canary"
+    assert "AWS_SECRET_ACCESS_KEY" not in variables.training_environ("package", {})
 
 
 def test_no_kafka_settings_travel_to_the_processes_of_functions(project, monkeypatch):

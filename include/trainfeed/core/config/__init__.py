@@ -59,6 +59,7 @@ from trainfeed.core.config.variables import (
     name_bash_words,
     name_hadoop_user,
     name_rank,
+    object_store_address,
     public_folder,
     rank_variables,
     rendezvous,
@@ -66,6 +67,7 @@ from trainfeed.core.config.variables import (
     service_files,
     spark_environ,
     training_environ,
+    use_object_stores,
     worker_environ,
 )
 
@@ -95,6 +97,7 @@ __all__ = [
     "name_bash_words",
     "name_hadoop_user",
     "name_rank",
+    "object_store_address",
     "public_folder",
     "rank_variables",
     "rendezvous",
@@ -102,5 +105,6 @@ __all__ = [
     "service_files",
     "spark_environ",
     "training_environ",
+    "use_object_stores",
     "worker_environ",
 ]

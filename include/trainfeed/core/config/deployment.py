@@ -11,7 +11,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
-from trainfeed.core.config.variables import is_public, place, root_folder, setting, shown
+from trainfeed.core.config.variables import (
+    is_public,
+    place,
+    root_folder,
+    setting,
+    shown,
+    use_object_stores,
+)
 from trainfeed.core.datacenters import local_source, local_target
 from trainfeed.errors import AccessDeniedError, ConfigError
 
@@ -209,6 +216,11 @@ class Environment:
     catalogs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, repr=False)
     root_setting: str = field(default="TRAINFEED_ROOT", compare=False)
     is_root_public: bool = field(default=False, compare=False)
+
+    def __post_init__(self) -> None:
+        # Before anything is read there: workers may be started earlier.
+        if any(uri.startswith("s3://") for uri in (self.landing, self.work, *self.logs.values())):
+            use_object_stores()
 
     def refuse_public_root(self) -> None:
         """Refuse to write to a root that was named as ``pfs://public/…``.

@@ -13,7 +13,7 @@ from trainfeed.errors import ConfigError
 
 # --- Values of settings: read from arguments and variables, and checked as places
 
-_SCHEMES: Final = ("file", "hdfs", "pfs", "webhdfs")
+_SCHEMES: Final = ("file", "hdfs", "pfs", "s3", "webhdfs")
 
 
 def setting(variable: str, given: str | None, default: str | Path) -> str:
@@ -64,7 +64,8 @@ def place(variable: str, value: str) -> str:
     """Return a place of files: an absolute path, or a URI as it stands.
 
     Raises:
-        ConfigError: The value is a URI of another scheme than ``file``, ``hdfs`` and ``webhdfs``.
+        ConfigError: The value is a URI of another scheme than ``file``, ``hdfs``, ``pfs``, ``s3``
+            and ``webhdfs``.
     """
     scheme, separator, _ = value.partition("://")
     if not separator:
@@ -73,6 +74,11 @@ def place(variable: str, value: str) -> str:
         raise ConfigError(
             f"expected {variable} to be a path or a URI of {', '.join(_SCHEMES)},"
             f" got {shown(value)!r}"
+        )
+    if scheme == "s3" and "@" in value:
+        raise ConfigError(
+            f"expected {variable} as s3://bucket/…, got {shown(value)!r}; keys of object stores are"
+            " set by AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
         )
     return value
 
@@ -167,7 +173,7 @@ def service_files() -> tuple[Path | None, Path | None]:
     return Path(token) if token else None, Path(authorities) if authorities else None
 
 
-# --- The variables of processes that this one starts: what programs need, and no credentials
+# --- The variables of processes that this one starts: what programs need
 
 _PACKAGES: Final = Path(__file__).parents[3]
 # Variables for the code of data sets. All others stay out, because the environment of an Airflow
@@ -199,6 +205,23 @@ _OF_STORAGE: Final = (
     "KRB5_CONFIG",
     "SSL_CERT_DIR",
     "SSL_CERT_FILE",
+)
+# Variables for clients of object stores, with keys.
+_OF_OBJECT_STORES: Final = (
+    "AWS_ACCESS_KEY_ID",
+    "AWS_CA_BUNDLE",
+    "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE",
+    "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+    "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
+    "AWS_DEFAULT_REGION",
+    "AWS_ENDPOINT_URL",
+    "AWS_ENDPOINT_URL_S3",
+    "AWS_REGION",
+    "AWS_ROLE_ARN",
+    "AWS_ROLE_SESSION_NAME",
+    "AWS_SECRET_ACCESS_KEY",
+    "AWS_SESSION_TOKEN",
+    "AWS_WEB_IDENTITY_TOKEN_FILE",
 )
 # Variables for spark-submit: where Java and the settings of clusters are.
 _OF_SPARK: Final = (
@@ -250,18 +273,41 @@ def name_bash_words(words: str, number: int) -> None:
     os.environ.update(zip(_OF_BASH, (words, str(number)), strict=True))
 
 
+class _ObjectStores:
+    """Whether a place in an object store was named in this process."""
+
+    are_used = False
+
+
+def use_object_stores() -> None:
+    """Give the keys of object stores to workers that are started from now on.
+
+    Workers that read and write no object store get no keys: the keys may be there for another
+    program, and workers run the code of data sets.
+    """
+    _ObjectStores.are_used = True
+
+
+def object_store_address() -> tuple[str, Path | None]:
+    """Return the address of object stores, empty for that of AWS, and the authorities for it."""
+    address = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or ""
+    authorities = os.environ.get("AWS_CA_BUNDLE")
+    return address, Path(authorities) if authorities else None
+
+
 def worker_environ() -> dict[str, str]:
-    """Return the variables for a process that runs preprocessing functions: no credentials.
+    """Return the variables for a process that runs preprocessing functions.
 
     Besides the variables that programs need, these are the ones for clients of storage: the
-    process reads landing files or logs, and writes spill files.
+    process reads landing files or logs, and writes spill files. Keys are among them only for
+    object stores, and only if ``use_object_stores`` was called.
     """
-    return _kept((*_INHERITED, *_OF_STORAGE))
+    return _kept((*_INHERITED, *_OF_STORAGE, *_object_stores()))
 
 
 def spark_environ() -> dict[str, str]:
     """Return the variables for ``spark-submit``: what it and clients of storage need."""
-    return _kept((*_INHERITED, *_OF_STORAGE, *_OF_SPARK))
+    return _kept((*_INHERITED, *_OF_STORAGE, *_OF_SPARK, *_object_stores()))
 
 
 def executor_environ() -> dict[str, str]:
@@ -272,6 +318,10 @@ def executor_environ() -> dict[str, str]:
 def local_folder_of_executor() -> str | None:
     """Return a folder that Spark removes with its executor; None outside of an executor."""
     return os.environ.get(_EXECUTOR_FOLDERS, "").split(",")[0] or None
+
+
+def _object_stores() -> tuple[str, ...]:
+    return _OF_OBJECT_STORES if _ObjectStores.are_used else ()
 
 
 def _kept(names: Iterable[str]) -> dict[str, str]:

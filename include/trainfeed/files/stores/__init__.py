@@ -1,4 +1,4 @@
-"""Files and folders of any store: one protocol over local paths, HDFS and WebHDFS.
+"""Files and folders of any store: one protocol over local paths, HDFS, WebHDFS and S3.
 
 Work files go through a ``Location``. Versions are published with
 ``trainfeed.files.stores.posix``, which needs a mounted file system.

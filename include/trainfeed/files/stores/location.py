@@ -33,6 +33,7 @@ _AUTHORITY: Final = re.compile(
     r"(?:(?P<user>[A-Za-z0-9._-]+)@)?"
     r"(?P<address>(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:]+\])(?P<port>:[0-9]{1,5})?)"
 )
+_BUCKET: Final = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 _MAX_READ_BYTES: Final = 64 << 20
 _PIECE_BYTES: Final = 1 << 20
 
@@ -57,9 +58,9 @@ class Location:
 
         The forms are ``/data/x`` and ``file:///data/x``; ``hdfs://host:port/x``, or
         ``hdfs://service/x`` with a service of the Hadoop configuration;
-        ``webhdfs://[user@]host:port/x``; ``pfs://home/x`` and ``pfs://public/x``, which
-        ``~/.trainfeed/config`` has to know. An hdfs URI has no user, because that client knows only
-        ``HADOOP_USER_NAME``. The path is literal.
+        ``webhdfs://[user@]host:port/x``; ``s3://bucket/x``; ``pfs://home/x`` and
+        ``pfs://public/x``, which ``~/.trainfeed/config`` has to know. An hdfs URI has no user,
+        because that client knows only ``HADOOP_USER_NAME``. The path is literal.
 
         Raises:
             ConfigError: ``uri`` has none of these forms, or a ``.`` or ``..`` component.
@@ -275,9 +276,11 @@ def _file_system(scheme: str, authority: str, shown: str) -> FileSystem:
         )
     if scheme == "webhdfs" and match and match["port"]:
         return _webhdfs(match["address"], match["user"])
+    if scheme == "s3" and _BUCKET.fullmatch(authority):
+        return _s3(authority)
     raise ConfigError(
-        "expected file:///…, pfs://…, hdfs://host:port/…, webhdfs://[user@]host:port/… or an"
-        f" absolute path, got {shown}"
+        "expected file:///…, pfs://…, hdfs://host:port/…, webhdfs://[user@]host:port/…,"
+        f" s3://bucket/… or an absolute path, got {shown}"
     )
 
 
@@ -292,6 +295,14 @@ def _webhdfs(address: str, user: str | None) -> FileSystem:
     from trainfeed.files.stores.webhdfs import WebHdfsFileSystem
 
     return WebHdfsFileSystem(address, user)
+
+
+def _s3(bucket: str) -> FileSystem:
+    from trainfeed.core.config import use_object_stores
+    from trainfeed.files.stores.s3 import S3FileSystem
+
+    use_object_stores()
+    return S3FileSystem(bucket)
 
 
 # --- The clock of this machine against that of a store: who decides by age needs both to agree

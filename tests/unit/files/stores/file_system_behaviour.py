@@ -150,6 +150,7 @@ class FileSystemBehaviour:
     def test_names_are_taken_as_they_are(self, folder: Location) -> None:
         """HD-09."""
         odd = ["a b", "%2F", "a+b", "#x", "#LATEST", "q?x=1&y", "ä€😀", "back\\slash", "{0}*"]
+        (folder / "odd").make_dir()
         for name in odd:
             (folder / "odd" / name).make_dir()
         assert names(folder / "odd") == sorted(odd)

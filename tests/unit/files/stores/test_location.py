@@ -25,6 +25,8 @@ from trainfeed.files.stores import Location
         ("webhdfs://host:9870/x", "webhdfs", "/x", "webhdfs://host:9870/x"),
         ("webhdfs://me@host:9870/x/y", "webhdfs", "/x/y", "webhdfs://me@host:9870/x/y"),
         ("webhdfs://[::1]:9870/x", "webhdfs", "/x", "webhdfs://[::1]:9870/x"),
+        ("s3://bucket/x/y", "s3", "/x/y", "s3://bucket/x/y"),
+        ("s3://my.bucket-1", "s3", "/", "s3://my.bucket-1/"),
     ],
 )
 def test_uris_name_a_file_system_and_a_path(
@@ -40,7 +42,11 @@ def test_uris_name_a_file_system_and_a_path(
     [
         "",
         "relative/path",
-        "s3://bucket/x",
+        "s3:///x",
+        "s3://Bucket/x",
+        "s3://b/x",
+        "s3://key@bucket/x",
+        "s3://host:9000/x",
         "file://host/x",
         "webhdfs://host/x",
         "webhdfs://host:port/x",
@@ -105,7 +111,9 @@ def test_importing_and_parsing_loads_no_client() -> None:
     code = (
         "import sys; from trainfeed.files.stores import Location;"
         "Location.parse('hdfs://h:1/x'); Location.parse('webhdfs://h:1/x');"
-        "sys.exit(bool({'hdfs', 'hdfs_native', 'requests', 'numpy', 'pyarrow'} & set(sys.modules)))"
+        "Location.parse('s3://bucket/x');"
+        "clients = {'hdfs', 'hdfs_native', 'obstore', 'requests', 'numpy', 'pyarrow'};"
+        "sys.exit(bool(clients & set(sys.modules)))"
     )
     paths = {"PYTHONPATH": ":".join(sys.path)}
     assert subprocess.run([sys.executable, "-c", code], env=paths, check=False).returncode == 0
