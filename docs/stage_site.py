@@ -48,6 +48,7 @@ SYNONYMS: Final = {
     "guides/models.md": "promote rollback registry production candidate",
     "guides/prediction.md": "inference serve serving score online",
     "guides/object-stores.md": "s3 bucket minio ceph radosgw aws object store",
+    "guides/reading-from-afar.md": "remote cache hdfs https streaming object store local disk",
     "guides/schema-registry.md": "avro protobuf confluent apicurio wire format",
     "guides/tags.md": "pin freeze release snapshot same data again label versions",
     "guides/time-zones.md": "timezone time zone tz local day dst daylight saving summer",

@@ -359,6 +359,7 @@ COMMANDS = {
         ("models", "rollback", "clicks/v0002", "--why", "worse"), promoted, done_again=(1,)
     ),
     "uploads-check": Command(("uploads", "check", "clicks"), with_a_refused_upload, status=3),
+    "index": Command(("index",), two_days),
 }
 
 

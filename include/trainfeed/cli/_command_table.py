@@ -198,6 +198,12 @@ HEADINGS: Final[Mapping[str, tuple[Entry, ...]]] = {
             example="trainfeed tags flights prod --history",
         ),
         Entry(
+            "index",
+            ".init:index",
+            "Write the index that readers behind https:// need.",
+            example="trainfeed index /mnt/cephfs/training",
+        ),
+        Entry(
             "gc",
             ".upkeep:gc",
             "Remove what killed builds left behind, and no version.",

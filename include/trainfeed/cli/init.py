@@ -1,4 +1,4 @@
-"""``trainfeed init``: make a publication root on purpose."""
+"""``trainfeed init`` makes a publication root; ``trainfeed index`` writes its index."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import typer
 
 from trainfeed.cli.printing import Result, program, with_json
 from trainfeed.core.config import environment_from_environ
-from trainfeed.versions import init_root
+from trainfeed.remote import INDEX, write_index
+from trainfeed.versions import init_root, require_writable_root
 from trainfeed.versions.root import data_sets_of
 
 
@@ -46,3 +47,28 @@ def _line(report: dict[str, Any]) -> str:
         since = f"since {report['made_at']}, made by {report['made_by']}"
         return f"{report['root']} is a publication root {since}; {kept}"
     return f"made {report['root']} a publication root; {kept}\nnext: {program()} ls"
+
+
+@with_json
+def index(
+    root: Annotated[
+        str | None, typer.Argument(help="The root; by default TRAINFEED_ROOT or ./data/root.")
+    ] = None,
+) -> Result:
+    """Write the index that readers behind https:// need.
+
+    The file index.json of the root names the versions and the decisions about them, because a
+    server of files does not say what it has. Write it again after versions were published,
+    withdrawn or tagged. Every manifest is verified; if one is damaged, the old index stays.
+    """
+    env = environment_from_environ(root=root)
+    require_writable_root(env)
+    found = write_index(env.root)
+    path = Path(env.root) / INDEX
+    report = {
+        "index": str(path),
+        "versions": found.num_versions,
+        "files": len(found.files),
+    }
+    versions = f"{found.num_versions} version{'s' * (found.num_versions != 1)}"
+    return Result(report, f"wrote {path} with {versions} and {len(found.files)} files")

@@ -11,7 +11,13 @@ from numpy.typing import NDArray
 
 from trainfeed.core.thread_ties import new_lock
 from trainfeed.errors import FormatError, TrainFeedError
-from trainfeed.loader.chunks import MISSING, ChunkTable, SampleChunks, ShardAccess, SkippedChunks
+from trainfeed.loader.chunks import (
+    MISSING,
+    ChunkFiles,
+    SampleChunks,
+    ShardAccess,
+    SkippedChunks,
+)
 from trainfeed.loader.columns import (
     Columns,
     Dense,
@@ -22,12 +28,11 @@ from trainfeed.loader.columns import (
     addresses_in,
     count_rows,
 )
-from trainfeed.loader.files import ShardFiles
 from trainfeed.loader.memory import ALIGNMENT_BYTES, Memory, ThreadMemory
 from trainfeed.loader.order import Span
 from trainfeed.loader.windows import Loaded, count_spans, rows_before, try_each
 from trainfeed.samples import LENGTH_BYTES, Field, RecordLayout, Schema, record_places
-from trainfeed.versions.chunk_index import Chunk
+from trainfeed.versions.chunk_index import Chunk, ChunkTable
 from trainfeed.versions.chunks import decoder_of
 
 # --- Samples of fixed size: a chunk is an array of rows, and fields are views of it
@@ -585,7 +590,7 @@ class ShardSource:
 
     def __init__(
         self,
-        files: ShardFiles,
+        files: ChunkFiles,
         table: ChunkTable,
         *,
         digest: str,
@@ -628,6 +633,11 @@ class ShardSource:
     def expect(self, spans: Sequence[Span]) -> None:
         """Let the kernel begin to read spans; see ``Source``."""
         self._chunks.expect(spans)
+
+    @property
+    def files(self) -> ChunkFiles:
+        """The shards."""
+        return self._files
 
     def output_bytes(self, window_bytes: int) -> int | None:
         """Return the bytes that ``load`` needs for a window of ``window_bytes``; see ``Source``."""

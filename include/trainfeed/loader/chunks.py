@@ -1,74 +1,33 @@
-"""Chunks of record files: their table, read, verified, decoded, kept or left out as damaged."""
+"""Chunks of record files: read, verified, decoded, kept or left out as damaged."""
 
 from __future__ import annotations
 
 import logging
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trainfeed.core.thread_ties import new_lock
 from trainfeed.errors import FormatError
-from trainfeed.loader.files import ShardFiles
 from trainfeed.loader.memory import LentPool, ThreadMemory
 from trainfeed.loader.order import Span
 from trainfeed.recordio import Codec
-from trainfeed.versions.chunk_index import Chunk, chunk_of
+from trainfeed.versions.chunk_index import Chunk, ChunkTable
 from trainfeed.versions.chunks import ChunkDecoder
 
-# --- The chunks of a set: their table, which are verified, and decoded ones that are kept
+if TYPE_CHECKING:
+    from trainfeed.remote.shards import Way
+
+# --- The chunks of a set: which are verified, and decoded ones that are kept
 
 # Decoded chunks that two windows share, kept for the second window. Enough for one chunk of usual
 # size per pair of neighbouring lanes.
 _MAX_KEPT_BYTES: Final = 16 << 20
-
-
-@dataclass(frozen=True, eq=False)
-class ChunkTable:
-    """The chunks of all shards, as columns of shape ``(num_chunks,)``; see ``ChunkInfo``."""
-
-    shard: NDArray[np.int32]
-    offset_bytes: NDArray[np.int64]
-    stored_bytes: NDArray[np.int64]
-    raw_bytes: NDArray[np.int64]
-    num_records: NDArray[np.int64]
-    crc32: NDArray[np.uint32]
-    codec: NDArray[np.int32]
-
-    @classmethod
-    def of(cls, chunks: Sequence[tuple[int, Chunk]]) -> ChunkTable:
-        """Make a table of shard numbers and chunks; those without records are left out."""
-        kept = [(shard, info) for shard, info in chunks if info.num_records]
-
-        def column(get: Callable[[Chunk], int], dtype: Any) -> NDArray[Any]:
-            return np.array([get(info) for _, info in kept], dtype)
-
-        return cls(
-            shard=np.array([shard for shard, _ in kept], np.int32),
-            offset_bytes=column(lambda info: info.offset_bytes, np.int64),
-            stored_bytes=column(lambda info: info.stored_bytes, np.int64),
-            raw_bytes=column(lambda info: info.raw_bytes, np.int64),
-            num_records=column(lambda info: info.num_records, np.int64),
-            crc32=column(lambda info: info.crc32, np.uint32),
-            codec=column(lambda info: info.codec, np.int32),
-        )
-
-    def info(self, chunk: int) -> Chunk:
-        """Return the entry of one chunk."""
-        place = {
-            "offset_bytes": int(self.offset_bytes[chunk]),
-            "stored_bytes": int(self.stored_bytes[chunk]),
-            "raw_bytes": int(self.raw_bytes[chunk]),
-            "num_records": int(self.num_records[chunk]),
-            "crc32": int(self.crc32[chunk]),
-        }
-        return chunk_of(int(self.codec[chunk]), place)
 
 
 class Verify(StrEnum):
@@ -228,6 +187,37 @@ class ShardAccess(NamedTuple):
     max_skipped: int = 0
 
 
+class ChunkFiles(Protocol):
+    """The shards of a set: files of this machine, or at a store behind its cache.
+
+    Attributes:
+        paths: Paths or URIs of the shards.
+        num_retries: Number of reads that were repeated.
+    """
+
+    paths: list[str]
+    num_retries: int
+
+    @property
+    def way(self) -> Way | None:
+        """What fetches chunks ahead along a plan; None for files of this machine."""
+
+    def read(self, shard: int, offset_bytes: int, out: Sequence[memoryview], /) -> None:
+        """Fill all of ``out`` from ``offset_bytes`` on; see ``ShardFiles``."""
+
+    def view(self, shard: int, offset_bytes: int, num_bytes: int, /) -> memoryview:
+        """Return a part of a shard."""
+
+    def expect(self, shard: int, offset_bytes: int, num_bytes: int, /) -> None:
+        """Let a part of a shard be read ahead, where that helps."""
+
+    def discard(self, shard: int, offset_bytes: int, /) -> bool:
+        """Drop a copy that cannot be decoded; return whether it is worth another read."""
+
+    def close(self) -> None:
+        """Close files; a later read opens them again."""
+
+
 class SampleChunks:
     """Reads chunks of shards; threads may share it.
 
@@ -242,7 +232,7 @@ class SampleChunks:
     """
 
     def __init__(
-        self, files: ShardFiles, table: ChunkTable, decoder: ChunkDecoder, access: ShardAccess
+        self, files: ChunkFiles, table: ChunkTable, decoder: ChunkDecoder, access: ShardAccess
     ) -> None:
         self._files, self._table, self._access = files, table, access
         self._decoder = decoder
@@ -305,6 +295,20 @@ class SampleChunks:
             FormatError: The chunk is damaged.
             StorageError: The file system failed.
         """
+        try:
+            self._read(chunk, info, out, check)
+        except FormatError:
+            if not self._files.discard(int(self._table.shard[chunk]), info.offset_bytes):
+                raise
+            self._read(chunk, info, out, check)
+
+    def _read(
+        self,
+        chunk: int,
+        info: Chunk,
+        out: NDArray[np.uint8],
+        check: Callable[[NDArray[np.uint8]], None],
+    ) -> None:
         shard, head_bytes = int(self._table.shard[chunk]), info.head_bytes
         if info.codec is Codec.NONE:
             # One vectored read: the header into a small buffer, the payload directly into ``out``.

@@ -50,6 +50,9 @@ class Engine(Protocol):
     def period(self, cut: BatchCut, /) -> int:
         """Return how many windows of a pass may be open at once."""
 
+    def share(self, cut: BatchCut, /) -> RankShare:
+        """Return rank and world size of the windows of a pass."""
+
     def tasks(self, cut: BatchCut, state: LoaderState) -> Iterator[Task]:
         """Yield the windows of a pass in the order of need."""
 
@@ -163,6 +166,10 @@ class SetEngine(_Sets):
         """Return how many windows may be open at once: one per lane that the rank reads."""
         return self._part(cut, 0).period
 
+    def share(self, cut: BatchCut) -> RankShare:
+        """Return rank and world size of the windows: those of the pass."""
+        return cut.share
+
     def tasks(self, cut: BatchCut, state: LoaderState) -> Iterator[Task]:
         """Yield the windows of a pass in the order of need."""
         return self._part(cut, state.epoch).tasks()
@@ -221,6 +228,10 @@ class MixtureEngine(_Sets):
     def period(self, _cut: BatchCut, /) -> int:
         """Return how many windows may be open at once: one per lane of two epochs of every set."""
         return 2 * sum(order.lanes for _, order in self.children)
+
+    def share(self, _cut: BatchCut, /) -> RankShare:
+        """Return rank and world size of the windows: every rank loads all of them."""
+        return _ALL
 
     def tasks(self, cut: BatchCut, state: LoaderState) -> Iterator[Task]:
         """Yield the windows of a pass in the order of need; ``need`` is a position in the set."""

@@ -6,20 +6,27 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
+from dataclasses import dataclass
 from queue import SimpleQueue
-from typing import Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
+
+import numpy as np
 
 from trainfeed.core.thread_ties import patience_s, require_owner
 from trainfeed.errors import ConfigError, LoaderError
+from trainfeed.loader.chunk_samples import ShardSource
 from trainfeed.loader.columns import Columns
 from trainfeed.loader.memory import LentMemory, LentPool, lend
-from trainfeed.loader.order import Task
+from trainfeed.loader.order import EpochPart, Order, RankShare, Task
 from trainfeed.loader.state import LoaderStats
-from trainfeed.loader.windows import Loaded, Window
+from trainfeed.loader.windows import Feed, Loaded, Source, Window
 from trainfeed.loader.worker_messages import Question, owned, unpack
 from trainfeed.loader.worker_pool import WorkerPool
+
+if TYPE_CHECKING:
+    from trainfeed.remote.shards import Way
 
 # --- Loads windows in this process: on request, or ahead of requests in threads
 
@@ -211,6 +218,146 @@ def _late(task: Task, timeout_s: float) -> LoaderError:
         f" {timeout_s:g} s; look for a read that hangs, or raise timeout_s if samples take that"
         " long"
     )
+
+
+# --- Windows of sets at a store: their chunks are fetched ahead, along a plan that others see
+
+
+@dataclass
+class _Followed:
+    """A set at a store, and how far a pass is in it.
+
+    Attributes:
+        way: Fetches its chunks.
+        order: Its order.
+        epoch: The epoch that was published last, with the one after it.
+    """
+
+    way: Way
+    order: Order
+    epoch: int = -1
+
+
+class FetchAhead:
+    """The windows of a pass; the chunks of those at a store are fetched ahead.
+
+    Use it as a context manager, whose end stops the threads. One thread at a time may iterate.
+
+    Args:
+        tasks: The windows.
+        children: The sets and their orders.
+        share: Rank and world size for which the windows are loaded.
+        epochs: Number of epochs that are read, if it is known.
+    """
+
+    def __init__(
+        self,
+        tasks: Iterator[Task],
+        children: Sequence[tuple[Source, Order]],
+        share: RankShare,
+        epochs: int | None,
+    ) -> None:
+        self._tasks = tasks
+        self._share, self._epochs = share, epochs
+        self._sets = {
+            number: _Followed(way, order)
+            for number, (source, order) in enumerate(children)
+            if (way := _way_of(source)) is not None
+        }
+        # Windows that were handed out and may not be loaded yet: their chunks must stay.
+        self._coming: deque[Task] = deque()
+
+    @staticmethod
+    def is_wanted(children: Sequence[tuple[Source, Order]]) -> bool:
+        """Return whether a set is at a store."""
+        return any(isinstance(s, ShardSource) and s.files.way is not None for s, _ in children)
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Task:
+        """Return the next window.
+
+        Raises:
+            StopIteration: There are no more windows.
+        """
+        task = next(self._tasks)
+        self._coming.append(task)
+        found = self._sets.get(task.child)
+        if found is not None and found.epoch < 0:
+            self._begin(found, task)
+        return task
+
+    def taken(self) -> None:
+        """Tell that the window which was handed out first is loaded."""
+        task = self._coming.popleft()
+        if (found := self._sets.get(task.child)) is None:
+            return
+        following = next((each for each in self._coming if each.child == task.child), None)
+        if following is None:
+            found.way.passed(task.epoch * found.order.total + task.need + 1)
+        elif following.epoch > found.epoch:
+            self._begin(found, following)
+        else:
+            found.way.passed(following.epoch * found.order.total + following.need)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for found in self._sets.values():
+            found.way.pause()
+
+    def _begin(self, found: _Followed, task: Task) -> None:
+        """Publish what is read of a set from a window on, and in the epoch after it."""
+        found.epoch, total = task.epoch, found.order.total
+        rows = []
+        for epoch, start in ((task.epoch, task.need), (task.epoch + 1, 0)):
+            if epoch == task.epoch or self._epochs is None or epoch < self._epochs:
+                part = EpochPart(found.order.epoch(epoch), self._share, start, total)
+                needs, chunks = part.uses()
+                rows.append((needs + epoch * total, chunks))
+        needs, chunks = (np.concatenate(each) for each in zip(*rows, strict=True))
+        found.way.begin(needs, chunks, task.epoch * total + task.need)
+
+
+def _way_of(source: Source) -> Way | None:
+    return source.files.way if isinstance(source, ShardSource) else None
+
+
+class FollowedFeed:
+    """A feed that tells when its windows are loaded.
+
+    Args:
+        feed: The feed.
+        ahead: Its windows.
+    """
+
+    def __init__(self, feed: Feed, ahead: FetchAhead) -> None:
+        self._feed = feed
+        self._ahead = ahead
+
+    def next(self) -> Window:
+        """Return the next window; see ``Feed``."""
+        window = self._feed.next()
+        self._ahead.taken()
+        return window
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether this process can go on to take windows."""
+        return self._feed.is_usable
+
+    def close(self) -> None:
+        """Stop loading; safe to call twice."""
+        self._feed.close()
+
+    def __enter__(self) -> Self:
+        self._feed.__enter__()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
+        self._feed.__exit__(kind, *error)
 
 
 # --- Windows from worker processes, in order, through slots that are used again and again

@@ -278,6 +278,15 @@ class ShardFiles:
             if not entry.is_network:
                 os.posix_fadvise(entry.fd, offset_bytes, num_bytes, os.POSIX_FADV_WILLNEED)
 
+    @property
+    def way(self) -> None:
+        """None: the kernel reads ahead."""
+        return None
+
+    def discard(self, _shard: int, _offset_bytes: int, /) -> bool:
+        """Return False: these are the files themselves, and no copies."""
+        return False
+
     def close(self) -> None:
         """Close all files; views stay valid, and a later read opens the files again."""
         with self._lock:

@@ -8,9 +8,8 @@ from datetime import timedelta
 from pathlib import Path
 
 from trainfeed.errors import ConfigError
-from trainfeed.readers import DatasetReader, leased
-from trainfeed.versions import AcceptedHole, Coverage, DatasetFolder, Skip, published_root
-from trainfeed.versions.tag import TaggedData
+from trainfeed.readers import DatasetReader, data_at, leased
+from trainfeed.versions import AcceptedHole, Coverage, DatasetFolder, Skip
 
 
 @dataclass(frozen=True)
@@ -31,7 +30,7 @@ class IntervalWindow:
     accepted: tuple[AcceptedHole, ...] = ()
 
 
-def open_intervals(
+def open_intervals(  # noqa: PLR0913 - the arguments of open_dataset
     name: str,
     intervals: Sequence[str],
     *,
@@ -39,6 +38,8 @@ def open_intervals(
     missing: str = "fail",
     root: str | Path | None = None,
     lease: timedelta | bool = False,
+    cache: str | Path | None = None,
+    cache_bytes: int | None = None,
 ) -> IntervalWindow:
     """Open the current versions of intervals, or those of a tag, in the order given.
 
@@ -48,9 +49,12 @@ def open_intervals(
             of them in the form that ``open_dataset`` takes.
         split: Name of the split.
         missing: ``fail`` refuses a window with gaps; ``skip`` reads the published ones.
-        root: The publication root; ``TRAINFEED_ROOT`` or its default when None.
+        root: The publication root; ``TRAINFEED_ROOT`` or its default when None; one at a store as
+            ``open_dataset`` takes it.
         lease: Whether to keep retention from removing the versions until ``dataset.close()``; see
             ``open_dataset``.
+        cache: Folder of the cache for a root at a store; see ``open_dataset``.
+        cache_bytes: Most bytes of chunks in it; see ``open_dataset``.
 
     Raises:
         AccessDeniedError: This account may not write the lease.
@@ -64,8 +68,11 @@ def open_intervals(
     """
     if isinstance(intervals, str) or not intervals or len({*intervals}) < len(intervals):
         raise _no_list(intervals)
-    data = TaggedData(published_root(root), name)
-    found = _joined(data.folder, [data.cover(interval) for interval in intervals])
+    with data_at(root, name, *intervals, cache=cache, cache_bytes=cache_bytes, lease=lease) as (
+        data,
+        remote,
+    ):
+        found = _joined(data.folder, [data.cover(interval) for interval in intervals])
     names = [
         *(version.path.parent.name for version in found.versions),
         *found.missing,
@@ -80,6 +87,7 @@ def open_intervals(
         missing=found.missing,
         skipped=found.skipped,
         accepted=found.accepted,
+        remote=remote,
     )
     return IntervalWindow(leased(dataset, lease), found.missing, found.skipped, found.accepted)
 

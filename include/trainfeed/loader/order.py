@@ -288,6 +288,28 @@ class EpochOrder:
             ordinals[own] = first_ordinals[chunk] + row - self._samples_before[chunk]
         return ordinals
 
+    def chunks_from(
+        self, lane: int, index: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """Return the chunks of a lane, from the window that yields a sample on.
+
+        Args:
+            lane: Number of the lane.
+            index: Index in the lane of a sample.
+
+        Returns:
+            Chunks, and the half-open range of indices that the window of each yields; shape
+            ``(n,)`` each.
+        """
+        cuts, first = np.array(self._window_cuts(lane)), self.lane_start(lane)
+        before, begin = self._samples_before, int(cuts[self.window_of(lane, index)])
+        places = np.arange(
+            int(before.searchsorted(begin, side="right")) - 1, int(before.searchsorted(cuts[-1]))
+        )
+        places = places[before[places + 1] > before[places]]
+        windows = np.searchsorted(cuts, np.maximum(before[places], begin), side="right") - 1
+        return self._chunks[places], cuts[windows] - first, cuts[windows + 1] - first
+
     def _places(self, lane: int, indices: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the places in the row of samples that a lane yields at some indices."""
         start = self.lane_start(lane)
@@ -474,6 +496,9 @@ def _among(kept: tuple[tuple[int, int], ...], places: NDArray[np.int64]) -> NDAr
     return found
 
 
+_NO_USES: Final = (np.zeros(0, np.int64), np.zeros(0, np.int64))
+
+
 @dataclass(frozen=True)
 class EpochPart:
     """The part of an epoch that one rank reads.
@@ -506,7 +531,33 @@ class EpochPart:
         merged = heapq.merge(*map(self._lane_tasks, lanes), key=attrgetter("need"))
         return takewhile(lambda task: task.need < self.stop, merged)
 
-    def _lane_tasks(self, lane: int) -> Iterator[Task]:
+    def uses(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the chunks of the windows, in the order in which they are needed.
+
+        Returns:
+            The need of the window (see ``Task``), ascending, and a chunk of it; shape ``(n,)``.
+        """
+        common = math.gcd(self.share.world_size, self.order.lanes)
+        lanes = range(self.share.rank % common, self.order.lanes, common)
+        needs, chunks = (
+            np.concatenate(each) for each in zip(*map(self._lane_uses, lanes), strict=True)
+        )
+        order = np.argsort(needs, kind="stable")
+        return needs[order], chunks[order]
+
+    def _lane_uses(self, lane: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        index, stride = self._first_index(lane)
+        if index >= self.order.lane_samples(lane):
+            return _NO_USES
+        chunks, starts, stops = self.order.chunks_from(lane, index)
+        indices = np.maximum(starts, index)
+        indices += (index - indices) % stride
+        needs = indices * self.order.lanes + lane
+        own = (indices < stops) & (needs < self.stop)
+        return needs[own], chunks[own]
+
+    def _first_index(self, lane: int) -> tuple[int, int]:
+        """Return the rank's first index in a lane, and the distance to the next one."""
         num_lanes, world_size = self.order.lanes, self.share.world_size
         common = math.gcd(world_size, num_lanes)
         stride = world_size // common
@@ -517,7 +568,11 @@ class EpochPart:
         residue = (self.share.rank - lane) // common * inverse % stride
         # The first index at or after ``start``, rounded up to the next one with this residue.
         least = max(0, -(-(self.start - lane) // num_lanes))
-        index = least + (residue - least) % stride
+        return least + (residue - least) % stride, stride
+
+    def _lane_tasks(self, lane: int) -> Iterator[Task]:
+        num_lanes = self.order.lanes
+        index, stride = self._first_index(lane)
         num_samples = self.order.lane_samples(lane)
         while index < num_samples:
             window = self.order.window_of(lane, index)

@@ -15,11 +15,11 @@ from trainfeed.core.datacenters import local_target
 from trainfeed.errors import ConfigError, FormatError
 from trainfeed.files import FilePath, SetWatch, expand_paths
 from trainfeed.loader.chunk_samples import ShardSource
-from trainfeed.loader.chunks import ChunkTable, ShardAccess, Verify
+from trainfeed.loader.chunks import ShardAccess, Verify
 from trainfeed.loader.files import DEFAULT_READ_DEADLINE_S, ShardFiles, is_network
 from trainfeed.recordio import MAX_RAW_BYTES, ChunkInfo, RecordIndex
 from trainfeed.samples import LENGTH_BYTES, Schema
-from trainfeed.versions.chunk_index import Chunk
+from trainfeed.versions.chunk_index import Chunk, ChunkTable
 
 if TYPE_CHECKING:
     from trainfeed.loader.tfrecord_source import PlaceFinder, TFRecordSource
@@ -45,6 +45,15 @@ def published_source(
         ChecksumError: A chunk index differs from the published one.
         FormatError: A shard has another size than the manifest says, and no chunk may be skipped.
     """
+    if dataset.remote is not None:
+        files = dataset.remote.shards(dataset.versions, dataset.split, deadline_s=deadline_s)
+        return ShardSource(
+            files,
+            files.table,
+            digest=layout_digest(f"{dataset.content_digest}/{dataset.split}", files.table),
+            schema=dataset.schema,
+            access=ShardAccess(verify, max_skipped=max_skipped),
+        )
     paths: list[Path] = []
     chunks: list[tuple[int, Chunk]] = []
     for version in dataset.versions:

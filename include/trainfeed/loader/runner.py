@@ -15,7 +15,15 @@ from typing import Final, NamedTuple, Protocol, Self
 from trainfeed.core.thread_ties import new_lock
 from trainfeed.errors import ConfigError
 from trainfeed.loader.engines import Engine
-from trainfeed.loader.feeds import InlineFeed, RingFeed, ThreadFeed, ThreadPlan, slot_plan
+from trainfeed.loader.feeds import (
+    FetchAhead,
+    FollowedFeed,
+    InlineFeed,
+    RingFeed,
+    ThreadFeed,
+    ThreadPlan,
+    slot_plan,
+)
 from trainfeed.loader.map_source import MapSource
 from trainfeed.loader.mixture import Weight
 from trainfeed.loader.opening import LoaderOptions, OpenedSets
@@ -183,6 +191,15 @@ class Feeding:
     def _started(self, engine: Engine, plan: PassPlan) -> RunningFeed:
         plans = partial(plans_from, self._options, engine.total, plan.start)
         tasks = chain.from_iterable(engine.tasks(each.cut, each.start) for each in plans())
+        if FetchAhead.is_wanted(engine.children):
+            share = engine.share(plan.cut)
+            fetch = FetchAhead(tasks, engine.children, share, self._options.epochs)
+            return RunningFeed(
+                engine,
+                plans(),
+                fetch,
+                lambda windows: FollowedFeed(self._feed(engine, plan, windows), fetch),
+            )
         # In natural order the kernel reads ahead by itself.
         ahead = ReadAhead(tasks, engine.expect) if plan.start.window else nullcontext(tasks)
         return RunningFeed(engine, plans(), ahead, partial(self._feed, engine, plan))

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
         tfrecord,
     )
     from trainfeed.readers.lent_tasks import DispatchedReader, dispatched
-    from trainfeed.readers.published import DatasetReader, leased, open_dataset
+    from trainfeed.readers.published import DatasetReader, data_at, leased, open_dataset
     from trainfeed.readers.topics import kafka_range
 
 __all__ = [
@@ -52,6 +52,7 @@ __all__ = [
     "Sample",
     "SampleSource",
     "SeekableReader",
+    "data_at",
     "dispatched",
     "ended",
     "idx",

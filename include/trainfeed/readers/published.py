@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date, timedelta
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
+import numpy as np
 from numpy.typing import NDArray
 
+from trainfeed.core.config import is_remote
 from trainfeed.core.datacenters import local_source
 from trainfeed.core.whole_numbers import rank_of
 from trainfeed.errors import ConfigError, FormatError, NotFoundError
@@ -35,6 +38,9 @@ from trainfeed.versions.layout import check_name, is_generation, is_name, parse_
 from trainfeed.versions.lease import USUAL, HeldLease, hold_versions
 from trainfeed.versions.tag import TaggedData
 from trainfeed.versions.withdraw import look_for_withdrawal
+
+if TYPE_CHECKING:
+    from trainfeed.remote import RemoteRoot
 
 # --- The samples of published versions: one split of one or more versions, striped over ranks
 
@@ -59,6 +65,7 @@ class DatasetReader:
         skipped: Requested intervals that were left out on purpose.
         accepted: Holes between the versions that a person accepted.
         lease: The lease of the versions, which ``close`` releases; None without a lease.
+        remote: The root at a store that the shards are read from; None for files of this machine.
 
     Attributes:
         versions: The versions in reading order.
@@ -70,9 +77,10 @@ class DatasetReader:
         schema: Schema of the samples.
         lease: The lease that keeps the versions from removal; None without one, and in a worker
             process, which relies on the lease of its parent.
+        remote: The root at a store that the shards are read from; None for files of this machine.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what open_dataset found
         self,
         versions: Sequence[Version],
         split: str,
@@ -81,6 +89,7 @@ class DatasetReader:
         skipped: Sequence[Skip] = (),
         accepted: Sequence[AcceptedHole] = (),
         lease: HeldLease | None = None,
+        remote: RemoteRoot | None = None,
     ) -> None:
         if not versions:
             raise ConfigError("expected at least one published version, found none")
@@ -90,6 +99,7 @@ class DatasetReader:
         self.skipped = tuple(skipped)
         self.accepted = tuple(accepted)
         self.lease = lease
+        self.remote = remote
         self.schema: Schema = versions[0].schema
         for version in versions:
             version.num_samples(split)
@@ -191,22 +201,47 @@ class DatasetReader:
             raise ended(position, num_samples)
         # The samples of the rank have the ordinals rank, rank + world_size, and so on.
         next_ordinal = rank + position * world_size
-        for span in self._spans():
-            first = next_ordinal - span.first_ordinal
-            if first < span.info.num_records:
-                yield span, _framing(span), slice(first, None, world_size)
-                num_mine = len(range(first, span.info.num_records, world_size))
-                next_ordinal += num_mine * world_size
+        with _opened(self, next_ordinal) as framing:
+            for span in self._spans():
+                first = next_ordinal - span.first_ordinal
+                if first < span.info.num_records:
+                    yield span, framing(span), slice(first, None, world_size)
+                    num_mine = len(range(first, span.info.num_records, world_size))
+                    next_ordinal += num_mine * world_size
 
     def _spans(self) -> Iterator[_Span]:
         base = 0
         for version in self.versions:
-            paths = version.shard_paths(self.split)
+            paths = version.shard_paths(self.split, sizes=self.remote is None)
             chunks = version.chunks(self.split)
             decoder = decoder_of(self.schema, {chunk.info.codec for chunk in chunks})
             for chunk in chunks:
                 yield _Span(paths[chunk.shard], chunk.info, decoder, base + chunk.first_ordinal)
             base += version.num_samples(self.split)
+
+
+@contextmanager
+def _opened(dataset: DatasetReader, ordinal: int) -> Iterator[Callable[[_Span], memoryview]]:
+    """Return what reads a chunk; those of a store are fetched ahead from a sample on."""
+    if dataset.remote is None:
+        yield _framing
+        return
+    shards = dataset.remote.shards(dataset.versions, dataset.split)
+    try:
+        firsts = shards.first_ordinals
+        # Chunk i is read in full before chunk i + 1 is asked for.
+        begin = max(0, int(np.searchsorted(firsts, ordinal, side="right")) - 1)
+        way = shards.way
+        way.begin(firsts, np.arange(len(firsts)), int(firsts[begin]) if len(firsts) else 0)
+
+        def framing(span: _Span) -> memoryview:
+            chunk = int(np.searchsorted(firsts, span.first_ordinal))
+            way.passed(span.first_ordinal)
+            return shards.framing(chunk, span.decoder)
+
+        yield framing
+    finally:
+        shards.close()
 
 
 def _framing(span: _Span) -> memoryview:
@@ -292,6 +327,8 @@ def open_dataset(  # noqa: PLR0913 - one call for all ways to name versions
     root: str | Path | None = None,
     lease: timedelta | bool = False,
     withdrawn: str = "fail",
+    cache: str | Path | None = None,
+    cache_bytes: int | None = None,
 ) -> DatasetReader:
     """Open a split of a published data set.
 
@@ -313,12 +350,18 @@ def open_dataset(  # noqa: PLR0913 - one call for all ways to name versions
             ``missing`` of the result names the missing ones. An interval that was left out on
             purpose is not missing; ``skipped`` of the result names it, and ``accepted`` the holes
             between versions that a person accepted.
-        root: The publication root; ``TRAINFEED_ROOT`` or its default when None.
+        root: The publication root; ``TRAINFEED_ROOT`` or its default when None. A root at a store,
+            ``hdfs://…``, ``webhdfs://…`` or ``https://…``, is read through a cache on local disk;
+            it takes neither a lease nor a job.
         lease: Whether to keep retention from removing the versions, until ``close`` of the result
             or the end of a ``with`` block. A thread renews the lease; after a kill of this process
             it ends within the time given here, by default an hour, and ten minutes.
         withdrawn: ``fail`` refuses a withdrawn version that ``generation`` or the path names; with
             ``warn`` a job that began with it goes on, and a warning says who withdrew it and why.
+        cache: Folder of the cache for a root at a store, on a disk of this machine; all processes
+            that name it share it. ``TRAINFEED_CACHE`` or ``~/.cache/trainfeed`` when None.
+        cache_bytes: Most bytes of chunks in the cache; ``TRAINFEED_CACHE_BYTES`` or 16 GiB when
+            None.
 
     Raises:
         WithdrawnError: A person withdrew the version; the message has who, why, and the commands.
@@ -337,6 +380,13 @@ def open_dataset(  # noqa: PLR0913 - one call for all ways to name versions
         ChecksumError: A manifest differs from the published one, or from that of the tag or job.
         FormatError: The file of the tag or of the job is damaged.
     """
+    if not is_remote(root):
+        _refuse_cache(root, cache, cache_bytes)
+    elif job is not None or not isinstance(name, str) or "/" in name:
+        raise ConfigError(
+            "expected the name of a data set or a tag beside a root at a store, got"
+            f" {name if job is None else job!r}; a job is opened where the root is mounted"
+        )
     if job is not None:
         if interval is not None or generation is not None:
             raise ConfigError(
@@ -357,23 +407,82 @@ def open_dataset(  # noqa: PLR0913 - one call for all ways to name versions
         return leased(
             DatasetReader([_version_at(Path(local_source(name)), withdrawn)], split), lease
         )
-    data = TaggedData(published_root(root), str(name))
     asked = None if interval is None else str(interval)
-    if generation is not None:
-        return leased(DatasetReader([_pinned(data, asked, generation, withdrawn)], split), lease)
-    _refuse_generation(asked)
-    found = data.cover(asked)
-    found.require(missing)
-    return leased(_covered(found, split), lease)
+    with data_at(root, str(name), asked, cache=cache, cache_bytes=cache_bytes, lease=lease) as (
+        data,
+        remote,
+    ):
+        if generation is not None:
+            version = _pinned(data, asked, generation, withdrawn)
+            return leased(DatasetReader([version], split, remote=remote), lease)
+        _refuse_generation(asked)
+        found = data.cover(asked)
+        found.require(missing)
+        return leased(_covered(found, split, remote), lease)
 
 
-def _covered(found: Coverage, split: str) -> DatasetReader:
+@contextmanager
+def data_at(
+    root: str | Path | None,
+    name: str,
+    *asked: str | None,
+    cache: str | Path | None = None,
+    cache_bytes: int | None = None,
+    lease: timedelta | bool = False,
+) -> Iterator[tuple[TaggedData, RemoteRoot | None]]:
+    """Return a data set or a tag of it, and its root if that is at a store.
+
+    Args:
+        root: The publication root; see ``open_dataset``.
+        name: The data set, or ``NAME@TAG``.
+        *asked: The ranges that will be asked for, which a store is asked for at once.
+        cache: See ``open_dataset``.
+        cache_bytes: See ``open_dataset``.
+        lease: See ``open_dataset``; there is none at a store.
+
+    Raises:
+        ConfigError: A name or a setting is not valid, or does not suit the root.
+        NotFoundError: There is no such tag.
+        RootError: The root is missing, or no root.
+        StorageError: The root refused or failed.
+    """
+    if not is_remote(root):
+        _refuse_cache(root, cache, cache_bytes)
+        yield TaggedData(published_root(root), name), None
+        return
+    if lease is not False:
+        raise ConfigError(
+            "expected no lease beside a root at a store, which is only read; open it where the root"
+            " is mounted, or keep the versions with a tag"
+        )
+    # The clients of stores are imported where a root is at one.
+    from trainfeed.remote import RemoteRoot
+
+    remote = RemoteRoot.open(str(root), cache=cache, cache_bytes=cache_bytes)
+    with remote.held() as folder_of:
+        data = TaggedData(remote.copies, name, folder_of=folder_of)
+        for each in asked if data.tag is None else ():
+            remote.look_at(data.folder, each)
+        yield data, remote
+
+
+def _refuse_cache(root: object, cache: object, cache_bytes: object) -> None:
+    if cache is not None or cache_bytes is not None:
+        raise ConfigError(
+            "expected a cache beside a root at a store only, as root='hdfs://…', 'webhdfs://…' or"
+            f" 'https://…', got one beside {'none' if root is None else repr(str(root))}; leave"
+            " cache and cache_bytes out"
+        )
+
+
+def _covered(found: Coverage, split: str, remote: RemoteRoot | None = None) -> DatasetReader:
     return DatasetReader(
         found.versions,
         split,
         missing=found.missing,
         skipped=found.skipped,
         accepted=found.accepted,
+        remote=remote,
     )
 
 

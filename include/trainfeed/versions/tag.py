@@ -88,8 +88,20 @@ class TaggedData:
         tag: The tag as it was when the name was resolved; None for the data set itself.
     """
 
-    def __init__(self, root: str | Path, name: str) -> None:
+    def __init__(
+        self,
+        root: str | Path,
+        name: str,
+        *,
+        folder_of: Callable[[Path, str], DatasetFolder] = DatasetFolder,
+    ) -> None:
         """Resolve ``NAME``, ``NAME@TAG`` or ``NAME@TAG#3``.
+
+        Args:
+            root: The publication root.
+            name: The data set, or a tag of it.
+            folder_of: Returns the folder of a data set in the root; another one for a root at a
+                store.
 
         Raises:
             ConfigError: ``name`` has another form.
@@ -98,7 +110,7 @@ class TaggedData:
             StorageError: The publication root refused or failed.
         """
         named = split_version_name(name)
-        self.folder = DatasetFolder(Path(root), check_name(named.name))
+        self.folder = folder_of(Path(root), check_name(named.name))
         self.tag = (
             None if named.version is None else require_tag(self.folder, named.version, named.change)
         )

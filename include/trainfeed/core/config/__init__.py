@@ -22,6 +22,8 @@ connections; all other programs use these variables::
     TRAINFEED_DATASETS     folder of the data sets' folders
     TRAINFEED_TOKEN_FILE   file with the token for servers of trainfeed
     TRAINFEED_CA_FILE      certificates of the authorities that signed those of the servers
+    TRAINFEED_CACHE        folder on a local disk for chunks that are read from a store
+    TRAINFEED_CACHE_BYTES  most bytes of chunks in it, like 200GiB
 
 A launcher tells the ranks of a job by environment where they find what the job file names::
 
@@ -48,10 +50,12 @@ from trainfeed.core.config.variables import (
     RENDEZVOUS,
     TOKEN_FILE,
     bash_words,
+    cache_place,
     command_environ,
     executor_environ,
     hadoop_folder,
     is_public,
+    is_remote,
     job_model,
     job_places,
     kerberos_places,
@@ -85,11 +89,13 @@ __all__ = [
     "Environment",
     "KafkaSettings",
     "bash_words",
+    "cache_place",
     "command_environ",
     "environment_from_environ",
     "executor_environ",
     "hadoop_folder",
     "is_public",
+    "is_remote",
     "job_model",
     "job_places",
     "kerberos_places",

@@ -8,12 +8,15 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
-from trainfeed.core.datacenters import is_shared, local_source, shared_place
+from trainfeed.core.datacenters import is_shared, local_source, local_target, shared_place
+from trainfeed.core.whole_numbers import whole
 from trainfeed.errors import ConfigError
 
 # --- Values of settings: read from arguments and variables, and checked as places
 
 _SCHEMES: Final = ("file", "hdfs", "pfs", "s3", "webhdfs")
+# Where a publication root may be that is read from afar.
+_STORES: Final = ("hdfs", "https", "s3", "webhdfs")
 
 
 def setting(variable: str, given: str | None, default: str | Path) -> str:
@@ -33,6 +36,11 @@ def setting(variable: str, given: str | None, default: str | Path) -> str:
 def is_public(value: str) -> bool:
     """Return whether a setting names a folder of the public area, where nothing is written."""
     return is_shared(value) and shared_place(value).area == "pfs://public"
+
+
+def is_remote(root: object) -> bool:
+    """Return whether a publication root is named by the address of a store."""
+    return isinstance(root, str) and root.partition("://")[0] in _STORES and "://" in root
 
 
 def root_folder(setting: str, value: str) -> str:
@@ -171,6 +179,44 @@ def service_files() -> tuple[Path | None, Path | None]:
     """Return the files with token and authorities for servers; None for one that is not set."""
     token, authorities = (os.environ.get(name) for name in (TOKEN_FILE, CA_FILE))
     return Path(token) if token else None, Path(authorities) if authorities else None
+
+
+# --- The cache of chunks that are read from a store
+
+_CACHE: Final = "TRAINFEED_CACHE"
+_CACHE_BYTES: Final = "TRAINFEED_CACHE_BYTES"
+_DEFAULT_CACHE_BYTES: Final = 16 << 30
+_SIZE: Final = re.compile(r"([0-9]{1,18}) *(B|KiB|MiB|GiB|TiB|)")
+_SIZE_UNITS: Final = {"": 0, "B": 0, "KiB": 10, "MiB": 20, "GiB": 30, "TiB": 40}
+
+
+def cache_place(folder: str | os.PathLike[str] | None, num_bytes: int | None) -> tuple[Path, int]:
+    """Return the folder of the cache and its bound in bytes; an argument precedes its variable.
+
+    The default is 16 GiB in ``~/.cache/trainfeed``.
+
+    Raises:
+        ConfigError: A value is not valid; or the account has no home for the default.
+    """
+    if num_bytes is None and (text := os.environ.get(_CACHE_BYTES)) is not None:
+        match = _SIZE.fullmatch(text.strip())
+        num_bytes = int(match[1]) << _SIZE_UNITS[match[2]] if match else 0
+        if not num_bytes:
+            raise ConfigError(f"expected {_CACHE_BYTES} as a size, like 200GiB, got {text[:80]!r}")
+    num_bytes = whole("cache_bytes", _DEFAULT_CACHE_BYTES if num_bytes is None else num_bytes, 1)
+    if folder is None and (folder := os.environ.get(_CACHE)) is None:
+        try:
+            return Path("~/.cache/trainfeed").expanduser(), num_bytes
+        except RuntimeError as error:
+            raise ConfigError(
+                f"expected {_CACHE} to name a folder, it is not set: {error}"
+            ) from error
+    named = os.fspath(local_target(folder))
+    if not named or "://" in named or "\0" in named:
+        raise ConfigError(
+            f"expected {_CACHE} or cache= to name a folder of this machine, got {shown(named)!r}"
+        )
+    return Path(named).absolute(), num_bytes
 
 
 # --- The variables of processes that this one starts: what programs need

@@ -23,6 +23,7 @@ from trainfeed import (
     publicsets,
     readers,
     recordio,
+    remote,
     samples,
     specification,
     tfrecord,
@@ -35,6 +36,7 @@ from trainfeed.compat.paddle.dataset import common as fetch
 from trainfeed.compat.paddle.reader import creator
 from trainfeed.compat.plsc.readers import base64, jpeg
 from trainfeed.conversion import ConvertOptions, Format, SinkOptions, SourceOptions, SparseOptions
+from trainfeed.core import config
 from trainfeed.errors import AccessDeniedError, ConfigError
 from trainfeed.files.stores import posix
 from trainfeed.look import difference, lineage
@@ -43,6 +45,8 @@ from trainfeed.upkeep import repair
 from trainfeed.versions import layout, root
 
 SPARSE = SparseOptions(1, 3)
+# Nothing asks it before the folder of the cache is known.
+AFAR = "https://127.0.0.1/x"
 NO_INDEX = recordio.RecordIndex(())
 KINDS = ("PathLike", "FilePath", "StrPath", "Paths")
 PLAIN = ("Path", "Path | None", "str | Path", "str | Path | None", "tuple[Path, ...]")
@@ -122,6 +126,7 @@ READS = {
     "md5file.fname": lambda p, _: common.md5file(p),
     "merge_files.paths": lambda p, d: conversion.merge_files([p], f"{d}/m"),
     "open_arrow.path": lambda p, _: entered(conversion.open_arrow(p)),
+    "data_at.root": lambda p, _: entered(readers.data_at(p, "x")),
     "open_dataset.name": lambda p, _: readers.open_dataset(p, split="train"),
     "open_dataset.root": lambda p, _: readers.open_dataset(
         "x", interval="2026-01-01", split="train", root=p
@@ -211,6 +216,16 @@ WRITES = {
     "new_dataset.datasets": lambda p, _: scaffold.new_dataset(p, "x"),
     "open_emptied.path": lambda p, _: paths.open_emptied(p),
     "build_public_set.root": lambda p, _: publicsets.build_public_set("mnist", root=p),
+    "cache_place.folder": lambda p, _: config.cache_place(p, None),
+    "data_at.cache": lambda p, _: entered(readers.data_at(AFAR, "x", cache=p)),
+    "open_dataset.cache": lambda p, _: readers.open_dataset(
+        "x", interval="2026-01-01", split="train", root=AFAR, cache=p
+    ),
+    "open_intervals.cache": lambda p, _: loader.open_intervals(
+        "x", ["2026-01-01"], split="train", root=AFAR, cache=p
+    ),
+    "RemoteRoot.open.cache": lambda p, _: remote.RemoteRoot.open(AFAR, cache=p),
+    "write_index.root": lambda p, _: remote.write_index(p),
     "build_public_set.work": lambda p, d: publicsets.build_public_set(
         "digits", root=made_root(d), work=p
     ),
