@@ -1,0 +1,1 @@
+"""Versions that are read from afar, through a cache of the machine."""
