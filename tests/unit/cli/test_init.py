@@ -1,4 +1,4 @@
-"""``trainfeed init``, and the error of other commands for a folder that is not a root."""
+"""``trainfeed init``, ``trainfeed index``, and the error for a folder that is not a root."""
 
 import json
 from pathlib import Path
@@ -32,6 +32,29 @@ def test_init_takes_a_root_that_is_named_and_says_what_is_in_it(cli, project):
     assert status == 0
     assert "data sets in it: clicks; untouched" in output
     assert cli("verify", "clicks")[0] == 0
+
+
+def test_index_names_what_readers_find_and_changes_with_the_root_alone(cli, project):
+    project.prebuilt()
+    path = Path(project.env.root) / "index.json"
+    status, output, _ = cli("index")
+    assert (status, output) == (0, f"wrote {path} with 1 version and 5 files\n")
+    before = path.read_bytes()
+    assert json.loads(cli("index", "--json")[1]) == {"index": str(path), "versions": 1, "files": 5}
+    assert path.read_bytes() == before
+    project.prebuilt("2024-03-02")
+    assert json.loads(cli("index", "--json")[1])["versions"] == 2
+    assert (
+        "clicks/versions/2024-03-02/g0001/MANIFEST.json" in json.loads(path.read_bytes())["files"]
+    )
+
+
+def test_index_of_a_folder_that_is_no_root_writes_nothing(cli, tmp_path):
+    (tmp_path / "other").mkdir()
+    status, _, error = cli("index", str(tmp_path / "other"))
+    assert status == 2
+    assert "expected the argument 'root' to name a publication root" in error
+    assert list((tmp_path / "other").iterdir()) == []
 
 
 @pytest.mark.parametrize(
