@@ -341,4 +341,4 @@ def accept_hole(
     else:
         back = f"to take it back: trainfeed accept-hole {target} --revoke --why WHY"
         text = [f"{name}/{hole.range} is {hole.told}", Message(back)]
-    return Result({"hole": asdict(hole), "dry_run": dry_run, "written": is_changed}, text)
+    return Result({"hole": hole.to_json(), "dry_run": dry_run, "written": is_changed}, text)

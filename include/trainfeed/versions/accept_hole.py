@@ -36,7 +36,9 @@ def accept_hole(
     """
     span = range_of(folder, asked)
     start, end = format_time(span.start), format_time(span.end)
-    wanted = AcceptedHole(folder.name, start, end, **vars(decision))
+    schedule = read_schedule(folder)
+    zone = None if schedule is None else schedule.zone
+    wanted = AcceptedHole(folder.name, start, end, zone, **vars(decision))
     for hole in accepted_holes(folder):
         if hole.span[0] <= span.start and span.end <= hole.span[1]:
             return hole, False
@@ -102,11 +104,10 @@ def _require_hole(folder: DatasetFolder, wanted: AcceptedHole) -> None:
     near = [(a, b) for a, b in pieces if a < end and start < b]
     if any(a <= start and end <= b for a, b in near):
         return
-    schedule = read_schedule(folder)
-    zone = None if schedule is None else schedule.zone
     left = [i for i in intervals if i.start < end and start < i.end]
     runs = name_runs([each for each in left if not folder.skip(each.name).exists()])
-    remedy = f"the hole there is {', '.join(range_text(*each, zone) for each in near)}: accept that"
+    holes = ", ".join(range_text(*each, wanted.zone) for each in near)
+    remedy = f"the hole there is {holes}: accept that"
     if runs:
         remedy = (
             f"intervals of the schedule fit there: build them (trainfeed build {name} --interval"

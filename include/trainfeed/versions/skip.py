@@ -108,18 +108,20 @@ _TIME: Final = "%Y%m%dT%H%M%SZ"
 
 
 @dataclass(frozen=True)
-class AcceptedHole(Decision):
+class AcceptedHole(Decision, optional=("zone",)):
     """The decision that readers go without a part between two published versions.
 
     Attributes:
         dataset: Name of the data set.
         start: Start of the hole: ``2026-03-08T00:00:00Z``.
         end: Its end, in the same form.
+        zone: Zone of the schedule at that time; None, and not in the file, for UTC.
     """
 
     dataset: str
     start: Time
     end: Time
+    zone: str | None = None
 
     @property
     def span(self) -> tuple[datetime, datetime]:
@@ -128,8 +130,11 @@ class AcceptedHole(Decision):
 
     @property
     def range(self) -> str:
-        """The hole as a range: ``2026-03-08T00/2026-03-08T05``."""
-        return range_text(*self.span)
+        """The hole as a range: ``2026-03-08T00/2026-03-08T05``.
+
+        In a set in a zone it has no days, which would be those of the zone when it is typed.
+        """
+        return range_text(*self.span, self.zone)
 
     @property
     def told(self) -> str:

@@ -23,7 +23,8 @@ from trainfeed.versions import (
     write_skip,
 )
 from trainfeed.versions import schedule as recorded
-from trainfeed.versions.accept_hole import accept_hole
+from trainfeed.versions.accept_hole import accept_hole, revoke_hole
+from trainfeed.versions.skip import AcceptedHole
 from trainfeed.versions.tag import cover_tag, propose_tag
 
 BERLIN = "Europe/Berlin"
@@ -234,3 +235,31 @@ def test_a_damaged_record_leaves_days_of_a_set_in_utc_as_they_are(folder):
     publish(folder, march()[5])
     with pytest.raises(FormatError):
         range_of(folder, "2026-03")
+
+
+def test_a_hole_of_whole_days_in_utc_means_the_same_when_it_is_typed_back(folder):
+    """Days in UTC until March 10, hours of Berlin from March 12 on: two days between them."""
+    day = timedelta(days=1)
+    days = [parse_time("2026-03-08") + n * day for n in range(2)]
+    hourly = Schedule("@hourly", parse_time("2026-03-12T00"), zone=BERLIN)
+    hours = list(islice(hourly.intervals(), 2))
+    publish(folder, *(Interval(at, at + day, f"{at:%Y-%m-%d}") for at in days), *hours)
+    record_schedule(folder, hourly, hours[-1].end)
+    hole, written = accept_hole(folder, "2026-03-10T00/2026-03-11T23", decision())
+    assert written
+    assert hole.range == "2026-03-10T00/2026-03-11T23"
+    assert accept_hole(folder, hole.range, decision()) == (hole, False)
+    assert cover(folder, "2026-03-09T00/2026-03-12T01").accepted == (hole,)
+    span = range_of(folder, hole.range)
+    assert (span.start, span.end) == hole.span
+    # As days of the zone it would be another span.
+    assert range_of(folder, "2026-03-10/2026-03-11").start != hole.span[0]
+    assert revoke_hole(folder, hole.range, decision()) == (hole, True)
+
+
+def test_a_hole_of_whole_days_of_a_set_in_utc_is_told_in_days(folder):
+    hole = AcceptedHole(
+        "clicks", "2026-03-10T00:00:00Z", "2026-03-12T00:00:00Z", **vars(decision())
+    )
+    assert hole.range == "2026-03-10/2026-03-11"
+    assert "zone" not in hole.to_json()
