@@ -21,10 +21,11 @@ from trainfeed.core.intervals import parse_time
 from trainfeed.errors import FormatError, NotFoundError, TrainFeedError
 from trainfeed.files.stores import Location, posix
 from trainfeed.pipeline.functions.account import RecordAccount
+from trainfeed.pipeline.inputs.kept_inputs import KeptInputs
 from trainfeed.pipeline.inputs.row_files import piece_with
 from trainfeed.pipeline.inputs.row_json import as_values
 from trainfeed.pipeline.inputs.schemas import lend_schemas
-from trainfeed.pipeline.inputs.source_readers import KeptInputs, reader_of
+from trainfeed.pipeline.inputs.source_readers import reader_of
 from trainfeed.pipeline.landed_ranges import landing_file, opened_landing, write_landing
 from trainfeed.pipeline.planner.planner import Planner
 from trainfeed.pipeline.plans import Plan, PlannedFile, PlannedRange, load_plan

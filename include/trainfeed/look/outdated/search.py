@@ -31,7 +31,8 @@ from trainfeed.look.outdated.report import (
     SourceState,
 )
 from trainfeed.look.status import Attempts, dataset_status
-from trainfeed.pipeline.inputs.source_readers import is_away, reader_of
+from trainfeed.pipeline.inputs.kept_inputs import is_away
+from trainfeed.pipeline.inputs.source_readers import reader_of
 from trainfeed.pipeline.parameters import interval_spec
 from trainfeed.pipeline.planner.fingerprint import PublishedVersion, Recipe, causes_of
 from trainfeed.pipeline.planner.planner import Planner

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
         check_boundaries,
         repairs,
     )
+    from trainfeed.pipeline.inputs.kept_inputs import KeptInputs, PublishedInputs, is_away
     from trainfeed.pipeline.inputs.logs import (
         Absence,
         awaited_logs,
@@ -24,12 +25,9 @@ if TYPE_CHECKING:
         READERS,
         Head,
         Inputs,
-        KeptInputs,
         KnownInputs,
         PieceReader,
-        PublishedInputs,
         SourceReader,
-        is_away,
         late_policies,
         late_skews,
         reader_of,

@@ -17,6 +17,7 @@ from trainfeed.errors import (
     TrainFeedError,
     WindowOpenError,
 )
+from trainfeed.pipeline.inputs.kept_inputs import PublishedInputs, is_away
 from trainfeed.pipeline.inputs.logs import (
     Absence,
     awaited_logs,
@@ -24,7 +25,7 @@ from trainfeed.pipeline.inputs.logs import (
     logs_folders,
     logs_of,
 )
-from trainfeed.pipeline.inputs.source_readers import Inputs, PublishedInputs, is_away, reader_of
+from trainfeed.pipeline.inputs.source_readers import Inputs, reader_of
 from trainfeed.pipeline.planner.fingerprint import OutdatedVersion, reason_of
 from trainfeed.pipeline.planner.planner import Planner
 from trainfeed.pipeline.plans import MadeBy, Plan, first_few, plan_of_version

@@ -10,7 +10,8 @@ from trainfeed.core.config import Environment
 from trainfeed.core.intervals import Interval
 from trainfeed.errors import FormatError, NotFoundError, SourceReplacedError
 from trainfeed.files.stores import Location
-from trainfeed.pipeline.inputs.source_readers import Inputs, KeptInputs, reader_of
+from trainfeed.pipeline.inputs.kept_inputs import KeptInputs
+from trainfeed.pipeline.inputs.source_readers import Inputs, reader_of
 from trainfeed.pipeline.landed_ranges import landing_file, promised_leaf
 from trainfeed.pipeline.planner.planner import Planner
 from trainfeed.pipeline.plans import Plan, Planned, first_few, load_plan, plan_of_version, save_plan

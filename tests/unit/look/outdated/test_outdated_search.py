@@ -14,7 +14,7 @@ from trainfeed.core.intervals import parse_range
 from trainfeed.errors import ConflictError, NotFoundError, SourceUnreachableError
 from trainfeed.look.outdated import find_outdated
 from trainfeed.pipeline import OutdatedRule
-from trainfeed.pipeline.inputs.source_readers import PublishedInputs
+from trainfeed.pipeline.inputs.kept_inputs import PublishedInputs
 from trainfeed.pipeline.planner.planner import Planner
 
 DAY, NEXT = "2024-03-01", "2024-03-02"
