@@ -23,7 +23,7 @@ from trainfeed.errors import (
     SourceUnreachableError,
     TableNotFoundError,
 )
-from trainfeed.serving.server import Connections, HttpSettings, NoAnswerError, Reply
+from trainfeed.serving.server import Connections, HttpSettings, NoAnswerError, Reply, named_settings
 
 if TYPE_CHECKING:
     from trainfeed.sources.iceberg_tables import IcebergTable
@@ -91,15 +91,12 @@ def catalog_of(
         ConfigError: There are none, or one is wrong; the message has no values, which may be
             secrets.
     """
-    if connection not in catalogs:
-        known = ", ".join(sorted(catalogs)) or "no catalogue"
-        raise ConfigError(
-            f"expected settings of the catalogue {connection!r}, got none; known here: {known}; set"
-            " TRAINFEED_CATALOG for catalog_default, or add to the file of TRAINFEED_CATALOGS:"
-            f" {connection}: {{url: 'https://catalog.example', warehouse: lake}}; in Airflow add"
-            " the connection; nothing was read or published"
-        )
-    found = dict(catalogs[connection])
+    advice = (
+        "set TRAINFEED_CATALOG for catalog_default, or add to the file of TRAINFEED_CATALOGS:"
+        f" {connection}: {{url: 'https://catalog.example', warehouse: lake}}; in Airflow add the"
+        " connection; nothing was read or published"
+    )
+    found = dict(named_settings(catalogs, connection, "catalogue", advice))
     scheme = urlsplit(str(found.get("url", ""))).scheme
     if scheme in {"http", "https", ""}:
         own: dict[str, Any] = {name: found.pop(name) for name in _OF_REST if name in found}

@@ -20,7 +20,7 @@ from trainfeed.errors import (
     ServiceError,
     SourceUnreachableError,
 )
-from trainfeed.serving.server import Connections, HttpSettings, NoAnswerError, Reply
+from trainfeed.serving.server import Connections, HttpSettings, NoAnswerError, Reply, named_settings
 from trainfeed.value_formats import WriterSchema
 
 # --- The settings of a schema registry: the installation's, not those of a data set
@@ -42,15 +42,13 @@ def registry_settings(registries: Mapping[str, Mapping[str, Any]], connection: s
         ConfigError: There are none, or one is wrong; the message has no values, which may be
             secrets.
     """
-    if connection not in registries:
-        known = ", ".join(sorted(registries)) or "no schema registry"
-        raise ConfigError(
-            f"expected settings of the schema registry {connection!r}, got none; known here:"
-            f" {known}; set TRAINFEED_REGISTRY for registry_default, or add to the file of"
-            f" TRAINFEED_REGISTRIES: {connection}: {{url: 'https://registry.example'}}; in"
-            " Airflow add the connection; nothing was published"
-        )
-    return HttpSettings.of(registries[connection], connection, _REMEDY)
+    advice = (
+        "set TRAINFEED_REGISTRY for registry_default, or add to the file of TRAINFEED_REGISTRIES:"
+        f" {connection}: {{url: 'https://registry.example'}}; in Airflow add the connection;"
+        " nothing was published"
+    )
+    found = named_settings(registries, connection, "schema registry", advice)
+    return HttpSettings.of(found, connection, _REMEDY)
 
 
 # --- The questions: the schema of an id, and those that it refers to

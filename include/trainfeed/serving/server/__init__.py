@@ -31,7 +31,7 @@ if TYPE_CHECKING:
         NoAnswerError,
         Reply,
     )
-    from trainfeed.serving.server.http_settings import HttpSettings
+    from trainfeed.serving.server.http_settings import HttpSettings, named_settings
     from trainfeed.serving.server.metrics import Metrics, Parts
     from trainfeed.serving.server.refusals import Refusal, public_text
     from trainfeed.serving.server.run import serve
@@ -65,6 +65,7 @@ __all__ = [
     "client_context",
     "is_loopback",
     "make_app",
+    "named_settings",
     "new_token",
     "parse_expiry",
     "public_text",

@@ -88,6 +88,29 @@ class HttpSettings:
         return client_context(*(None if each is None else Path(each) for each in files))
 
 
+def named_settings(
+    known: Mapping[str, Mapping[str, Any]], connection: str, kind: str, advice: str
+) -> Mapping[str, Any]:
+    """Return what the installation says about a connection.
+
+    Args:
+        known: What it says about each, by connection id.
+        connection: The id.
+        kind: What the connection leads to, for messages.
+        advice: How one is added, for messages.
+
+    Raises:
+        ConfigError: It says nothing; the message has the ids alone.
+    """
+    if connection not in known:
+        names = ", ".join(sorted(known)) or f"no {kind}"
+        raise ConfigError(
+            f"expected settings of the {kind} {connection!r}, got none; known here: {names};"
+            f" {advice}"
+        )
+    return known[connection]
+
+
 def _check(found: Mapping[str, Any], connection: str, remedy: str) -> None:
     def refuse(what: str) -> ConfigError:
         return ConfigError(f"expected {what} in the settings of {connection!r}; {remedy}")

@@ -17,7 +17,7 @@ from trainfeed.errors import ConfigError, FormatError, NotFoundError, ServiceErr
 from trainfeed.files import make_folders, read_plain
 from trainfeed.files.records import record_of
 from trainfeed.files.stores import posix
-from trainfeed.serving.server import Connections, HttpSettings, NoAnswerError, Reply
+from trainfeed.serving.server import Connections, HttpSettings, NoAnswerError, Reply, named_settings
 from trainfeed.training.jobs import JobRecord, JobSpec
 from trainfeed.training.models import CANDIDATE, PROD, Model, ModelFolder, current, model_version
 from trainfeed.versions import DatasetFolder
@@ -41,13 +41,9 @@ def tracker_settings(trackers: Mapping[str, Mapping[str, Any]], connection: str)
         ConfigError: There are none, or one is wrong; the message has no values, which may be
             secrets.
     """
-    if connection not in trackers:
-        known = ", ".join(sorted(trackers)) or "no tracking server"
-        raise ConfigError(
-            f"expected settings of the tracking server {connection!r}, got none; known here:"
-            f" {known}; add them: {connection}: {{url: 'https://mlflow.example'}}; {_REMEDY}"
-        )
-    return HttpSettings.of(trackers[connection], connection, _REMEDY)
+    advice = f"add them: {connection}: {{url: 'https://mlflow.example'}}; {_REMEDY}"
+    found = named_settings(trackers, connection, "tracking server", advice)
+    return HttpSettings.of(found, connection, _REMEDY)
 
 
 # --- Requests to an MLflow tracking server: its REST interface, version 2.0
