@@ -54,7 +54,8 @@ LookupType: TypeAlias = Literal[
 ]  # fmt: skip
 
 
-_UNTIL: Final = "until"
+# The further key of each of several sources.
+UNTIL: Final = "until"
 
 
 def _as_list(value: Any) -> Any:
@@ -86,8 +87,8 @@ class SourceSpec(Part):
     def _is_one_that_exists(cls, value: Any) -> Any:
         if not isinstance(value, dict):
             return value
-        kinds = [name for name in cls.model_fields if name != _UNTIL]
-        given = [name for name in value if name != _UNTIL or _UNTIL not in cls.model_fields]
+        kinds = [name for name in cls.model_fields if name != UNTIL]
+        given = [name for name in value if name != UNTIL or UNTIL not in cls.model_fields]
         if len(given) != 1 or given[0] not in kinds:
             got = ", ".join(given) or "none"
             raise WrongValueError(
@@ -108,7 +109,7 @@ class SourceSpec(Part):
     @property
     def kind(self) -> SourceKind:
         """The source that the specification has."""
-        (row,) = self.model_fields_set - {_UNTIL}
+        (row,) = self.model_fields_set - {UNTIL}
         given: SourceKind | tuple[KafkaSourceSpec, ...] = getattr(self, row)
         return KafkaTopics(given) if isinstance(given, tuple) else given
 

@@ -17,6 +17,7 @@ from trainfeed.errors import ConfigError, SpecError, WindowError
 from trainfeed.files import MAX_SHARDS
 from trainfeed.specification.gate_options import QualityCheck, quality_contradictions
 from trainfeed.specification.inputs import (
+    UNTIL,
     FieldSpec,
     LookupType,
     PreprocessSpec,
@@ -152,7 +153,6 @@ class ResourceSpec(Part):
 # --- The model of a whole ``dataset.yaml``, and its values that determine a version's content
 
 _WHOLE = {"train": 1}
-_UNTIL: Final = "until"
 # Cached, because a DAG asks nine times for the schedule of its data set.
 _schedule: Final = lru_cache(maxsize=256)(Schedule)
 
@@ -230,8 +230,8 @@ class DatasetSpec(Part):
         if zone is None or not isinstance(value, tuple):
             return value
         return tuple(
-            {**each, _UNTIL: local_time(each[_UNTIL], zone)}
-            if isinstance(each, dict) and each.get(_UNTIL) is not None
+            {**each, UNTIL: local_time(each[UNTIL], zone)}
+            if isinstance(each, dict) and each.get(UNTIL) is not None
             else each
             for each in value
         )
