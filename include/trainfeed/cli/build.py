@@ -207,7 +207,7 @@ def preview_text(report: Mapping[str, Any]) -> Iterator[Part]:
         f" {_reasons(report['filtered'])}; nothing was published"
     )
     if report["passed_over"]:
-        yield f"passed over in the folder of logs: {told_passed_over(report['passed_over'])}"
+        yield f"passed over in the source: {told_passed_over(report['passed_over'])}"
     for title, rows in (
         ("first samples", report["first_samples"]),
         ("first quarantined records", report["first_quarantined"]),
@@ -297,7 +297,7 @@ def dry_runs(
             report.lines(spec) if isinstance(report, _Refused) else describe(report)
             for report in reports
         ),
-        [f"{failed} of {len(intervals)} {refused}"] if failed else (),
+        [refused] if failed else (),
         Result.FAILED if failed else 0,
     )
 

@@ -113,6 +113,7 @@ def test_a_dry_run_of_a_range_says_each_and_fails_if_one_would(cli, project):
     assert status == 1
     assert [row["error"]["kind"] for row in json.loads(output)] == ["WindowOpenError"] * 2
     assert "2 of 2 intervals cannot be planned: a build of them would fail" in message
+    assert message.count("2 of 2") == 1
 
 
 @pytest.mark.parametrize(
