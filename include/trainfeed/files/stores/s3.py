@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import re
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
@@ -148,6 +148,10 @@ class S3FileSystem:
     def is_open(self, path: str) -> bool | None:
         """Return False: an object appears whole."""
         return self._head(path) is None
+
+    def closed_files(self, path: str, entries: FileInfos) -> Set[str]:  # noqa: ARG002
+        """Return all files: an object that is listed is whole."""
+        return {info.name for info in entries if not info.is_dir}
 
     def make_dir(self, path: str) -> None:
         """Make a folder: an object that marks it."""
