@@ -78,7 +78,7 @@ def test_values_that_are_not_in_the_file_and_no_null_are_refused():
 def test_places_are_those_of_our_file_systems():
     assert place_of("file:/lake/a").uri == place_of("file:///lake/a").uri == "file:///lake/a"
     assert place_of("hdfs://namenode:8020/lake/a").uri == "hdfs://namenode:8020/lake/a"
-    for other in ("s3://bucket/a", "file:///lake/../etc/passwd", "viewfs:///a"):
+    for other in ("gs://bucket/a", "file:///lake/../etc/passwd", "viewfs:///a"):
         with pytest.raises(ConfigError, match="trainfeed cannot open"):
             place_of(other)
 
