@@ -10,23 +10,31 @@ import typer
 
 from trainfeed.cli.printing import Result, program, with_json
 from trainfeed.core.config import environment_from_environ
+from trainfeed.files.stores import Location
 from trainfeed.remote import INDEX, write_index
 from trainfeed.versions import init_root, require_writable_root
+from trainfeed.versions.bucket_root import init_bucket_root
 from trainfeed.versions.root import data_sets_of
 
 
 @with_json
 def init(
     root: Annotated[
-        str | None, typer.Argument(help="The folder; by default TRAINFEED_ROOT or ./data/root.")
+        str | None,
+        typer.Argument(
+            help="The folder, by default TRAINFEED_ROOT or ./data/root; or s3://bucket/prefix."
+        ),
     ] = None,
 ) -> Result:
     """Make the publication root, the folder of all versions.
 
     A folder that has versions already is accepted as it is.
     Versions in the folder are not changed. Builds refuse a folder without this step, because its
-    name may be misspelt, or its file system not mounted.
+    name may be misspelt, or its file system not mounted. In a bucket, the store has to prove
+    that of many writers of one object one wins; builds publish into folders only.
     """
+    if root is not None and root.startswith("s3://"):
+        return _init_bucket(Location.parse(root))
     env = environment_from_environ(root=root)
     env.refuse_public_root()
     place = Path(env.root)
@@ -38,6 +46,14 @@ def init(
         **asdict(mark),
     }
     return Result(report, _line(report))
+
+
+def _init_bucket(place: Location) -> Result:
+    mark, is_new = init_bucket_root(place)
+    report = {"root": place.uri, "verdict": "made" if is_new else "known", **asdict(mark)}
+    since = f"since {mark.made_at}, made by {mark.made_by}"
+    told = f"made {place.uri} a root of versions" if is_new else f"{place.uri} is a root {since}"
+    return Result(report, told)
 
 
 def _line(report: dict[str, Any]) -> str:
