@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -15,8 +15,15 @@ from tests.unit.files.stores.file_system_behaviour import names, put
 from tests.unit.pipeline.conftest import make_project
 from tests.unit.pipeline.log_project import DAY, make_log_project
 from tests.unit.processes import LIMIT_S
+from tests.unit.upkeep.retention.landing.landings import prune
 from trainfeed.core.config import environment_from_environ, worker_environ
-from trainfeed.errors import ConfigError, SourceReplacedError, UnsuitableStoreError
+from trainfeed.errors import (
+    ConfigError,
+    NotFoundError,
+    SourceReplacedError,
+    StorageError,
+    UnsuitableStoreError,
+)
 from trainfeed.files.stores.folder_transfer import download, upload
 from trainfeed.pipeline import Build
 from trainfeed.pipeline.leftovers import sweep
@@ -138,6 +145,49 @@ def test_a_model_comes_from_a_bucket_and_does_not_go_there(tmp_path, folder):
     with pytest.raises(UnsuitableStoreError, match="a transfer of a folder renames files"):
         upload(tmp_path / "model", folder / "other")
     assert names(folder) == ["model"]
+
+
+def landed(place):
+    """The files below a folder of a bucket."""
+    try:
+        entries = place.list()
+    except NotFoundError:
+        return []
+    inner = [landed(place / each.name) if each.is_dir else [place / each.name] for each in entries]
+    return [each for found in inner for each in found]
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_retention_deletes_landing_files_where_they_are(projects, folder, monkeypatch, killed):
+    _, remote = projects
+    remote.edit("seed: 7", "seed: 7\nretention: {landing: {keep_days: 30}}")
+    for name in (DAY, "2024-03-02"):
+        remote.build(name)
+    before, later = landed(folder / "landing"), datetime.now(UTC) + timedelta(days=40)
+    assert len(before) == 6
+    if killed:
+        delete = type(folder.fs).delete
+        monkeypatch.setattr(type(folder.fs), "delete", _second_fails(delete))
+        with pytest.raises(StorageError):
+            prune(remote, later)
+        monkeypatch.setattr(type(folder.fs), "delete", delete)
+        assert 0 < len(landed(folder / "landing")) < len(before)
+    prune(remote, later)
+    assert landed(folder / "landing") == []
+    for name in (DAY, "2024-03-02"):
+        Version.open(remote.folder.version(name, 1)).verify()
+
+
+def _second_fails(delete):
+    calls = []
+
+    def fails(fs, path, *, recursive=False):
+        calls.append(path)
+        if len(calls) > 1:
+            raise StorageError("killed")
+        delete(fs, path, recursive=recursive)
+
+    return fails
 
 
 def test_workers_have_keys_only_when_a_bucket_was_named(folder):
