@@ -248,8 +248,11 @@ def test_a_missing_bucket_and_a_server_that_is_away_are_told_apart(
     folder: Location, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     missing = Location.parse("s3://no-such-bucket-at-all")
-    for call in ((missing / "file").read_bytes, missing.list):
-        with pytest.raises(NotFoundError):
+    with pytest.raises(NotFoundError):
+        (missing / "file").read_bytes()
+    place = missing / "file"
+    for call in (missing.list, place.exists, place.stat, lambda: place.create_exclusive(b"")):
+        with pytest.raises(UnsuitableStoreError, match="NoSuchBucket"):
             call()
     with (
         _client(monkeypatch, AWS_ENDPOINT_URL="http://127.0.0.1:9"),

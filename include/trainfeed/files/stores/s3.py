@@ -60,6 +60,8 @@ _KINDS: Final[dict[str | None, type[StorageError]]] = {
     "FileNotFoundError": NotFoundError,
     "InsufficientStorage": QuotaExceededError,
     "InvalidPathError": UnsuitableStoreError,
+    # Not NotFoundError: a misspelt bucket would look like an empty one.
+    "NoSuchBucket": UnsuitableStoreError,
     "NotSupportedError": UnsuitableStoreError,
     "PreconditionError": FileReplacedError,
     "QuotaExceeded": QuotaExceededError,
