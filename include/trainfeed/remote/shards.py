@@ -448,6 +448,7 @@ class _Stores:
         self._lock = new_lock()
         self._all: list[Ranges] = []
         self._own = threading.local()
+        self._owner = os.getpid()
 
     def read(self, shard: int, offset_bytes: int, out: memoryview) -> None:
         """Fill all of ``out`` from a shard; see ``Ranges``. After an error all begins anew."""
@@ -468,6 +469,10 @@ class _Stores:
             ranges.close()
 
     def _ranges(self, fs: FileSystem) -> Ranges:
+        with self._lock:
+            if os.getpid() != self._owner:
+                # A fork would read what its parent has asked for: the connections are the same.
+                self._all, self._own, self._owner = [], threading.local(), os.getpid()
         known: dict[FileSystem, Ranges] | None = getattr(self._own, "known", None)
         if known is None:
             known = self._own.known = {}

@@ -190,3 +190,21 @@ def test_a_reader_that_is_killed_leaves_the_others_a_whole_cache(afar):
     assert rank.returncode == -signal.SIGKILL
     assert sorted(labels(read(AfarImages(afar)))) == list(range(100))
     assert not list((afar.place.folder / "parts").rglob("*.part"))
+
+
+def test_a_fork_asks_the_store_over_connections_of_its_own(afar):
+    shards = afar.shards()
+    first, second = (int(shards.table.offset_bytes[chunk]) for chunk in (0, 1))
+    shards.view(0, first, 100)
+    (before,) = shards._stores._all
+    pid = os.fork()
+    if not pid:
+        code = 1
+        try:
+            shards.view(0, second, 100)
+            code = int(before in shards._stores._all)
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    assert shards._stores._all == [before]
+    shards.close()
