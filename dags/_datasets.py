@@ -142,7 +142,7 @@ def _stages(spec: DatasetSpec) -> None:
     of_plan |= limits
     ingest = KafkaToHdfsOperator.partial(task_id="ingest", pool=source_pool, **of_unit)
     # Without landing, ``preprocess`` reads the source itself, and so needs the pool of the source.
-    lands = all(source.kind.lands for source in spec.all_sources)
+    lands = all(source.kind.lands for source in spec.all_parts)
     preprocess_pool = "default_pool" if lands else source_pool
     made: list[Any] = [ingest.expand(unit=plan.output)]
     if spec.preprocess.engine == "spark":
@@ -165,7 +165,7 @@ def _stages(spec: DatasetSpec) -> None:
         **of_plan,
     )
     chain(plan, *made, check, *ask, publish)
-    if any(source.kind.folder_wait is not None for source in spec.all_sources):
+    if any(source.kind.folder_wait is not None for source in spec.all_parts):
         chain(LogsCompleteSensor(task_id="wait_for_logs", dataset=spec.name), plan)
 
 

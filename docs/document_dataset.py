@@ -328,6 +328,21 @@ sources:
   - logs: {path: "/rentals/{start:%Y-%m-%d}/{hour:%H}"}
     until: 2026-02-01
   - kafka: {topic: rentals}
+    until: 2026-06-01
+  - union: {north: {kafka: {topic: rentals}}, south: {kafka: {topic: rentals-south}}}
+preprocess: {function: "preprocess:make_sample"}
+schema:
+  label: {dtype: int64}
+""",
+    "Topics of two clusters, and the files of a partner": """\
+name: clicks
+schedule: "@daily"
+start: 2026-01-01
+source:
+  union:
+    eu: {kafka: {connection: kafka_eu, topic: clicks, settle: 30m}}
+    us: {kafka: {connection: kafka_us, topic: clicks, settle: 6h, late: separate}}
+    partner: {logs: {path: "/partner/{start:%Y-%m-%d}", wait: 12h, missing: empty}}
 preprocess: {function: "preprocess:make_sample"}
 schema:
   label: {dtype: int64}
@@ -397,8 +412,8 @@ _OTHERS: Final = {
     " name; all shares together are 1. |"
 }
 
-# Its kinds are those of ``source``, whose sections stand before it.
-_AS_SOURCE: Final = "sources"
+# Their kinds are those of ``source``, whose sections stand before them.
+_AS_SOURCE: Final = frozenset({"sources", "source.union"})
 
 Schema = Mapping[str, Any]
 
@@ -456,7 +471,9 @@ class _Reference:
                 if isinstance(model.get("additionalProperties"), dict):
                     yield _OTHERS[model["title"]]
                 yield ""
-            for name, field in () if path == _AS_SOURCE else fields.items():
+            if path in _AS_SOURCE:
+                continue
+            for name, field in fields.items():
                 yield from self.sections(f"{path}.{name}".lstrip("."), field)
             for field in model.get("patternProperties", {}).values():
                 yield from self.sections(f"{path}.FIELD", field)

@@ -66,6 +66,7 @@ SYNONYMS: Final = {
     "operations/waivers.md": "override ignore failed gate publish anyway",
     "operations/withdraw.md": "undo revert roll back hide build bad version",
     "reference/errors.md": "exception message disk full",
+    "tutorials/several-sources.md": "union merge join topics folders clusters two sources",
     "what-it-does-not-do.md": (
         "limits limitations features s3 windows delta gdpr privacy erase delete user users person"
         " records streaming"

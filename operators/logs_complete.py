@@ -67,29 +67,52 @@ class LogsCompleteSensor(BaseOperator):
             context: The task's context.
             event: The event of the trigger; None in the first call.
         """
-        from trainfeed.pipeline.planner.decision import require_complete, waits_until
-
         request = window_request(context)
         with airflow_outcome(context):
             spec, env = open_dataset(self.dataset)
             interval = run_interval(spec, request)
             spec = spec.for_interval(interval.start)
-            if spec.source.logs is None:
-                logger.info("%s comes from a topic, which has no folder", interval.name)
-                return 0
-            try:
-                return require_complete(spec, interval, env)
-            except WindowOpenError as error:
-                if not request.is_scheduled:
-                    raise AirflowFailException(_refusal(error, request)) from error
-                logger.info("%s; looking again in %.0f s", error, self.poll_s)
-            except StorageError as error:
-                # A run that has waited for hours can wait until the file system answers again.
-                is_over = datetime.now(UTC) >= waits_until(spec, interval)
-                if event is None or is_over or error.outcome is not Outcome.RETRY:
-                    raise
-                logger.warning("%s; looking again in %.0f s", error, self.poll_s)
-        return self._wait(spec, interval, env)
+            # The members of a union have folders of their own, and are waited for in turn.
+            parts: dict[str | None, DatasetSpec] = dict(spec.members.items()) or {None: spec}
+            waiting, files = None, 0
+            for name, each in parts.items():
+                found = self._look(name, (each, interval, env), request, is_first=event is None)
+                if found is None:
+                    waiting = each
+                    break
+                files += found
+        return files if waiting is None else self._wait(waiting, interval, env)
+
+    def _look(
+        self,
+        member: str | None,
+        place: tuple[DatasetSpec, Interval, Environment],
+        request: WindowRequest,
+        *,
+        is_first: bool,
+    ) -> int | None:
+        """Return the number of log files of one source; None if it is waited for."""
+        from trainfeed.pipeline.members import telling_member
+        from trainfeed.pipeline.planner.decision import require_complete, waits_until
+
+        spec, interval, _ = place
+        if spec.source.logs is None:
+            logger.info("%s comes from a topic, which has no folder", interval.name)
+            return 0
+        try:
+            with telling_member(member):
+                return require_complete(*place)
+        except WindowOpenError as error:
+            if not request.is_scheduled:
+                raise AirflowFailException(_refusal(error, request)) from error
+            logger.info("%s; looking again in %.0f s", error, self.poll_s)
+        except StorageError as error:
+            # A run that has waited for hours can wait until the file system answers again.
+            is_over = datetime.now(UTC) >= waits_until(spec, interval)
+            if is_first or is_over or error.outcome is not Outcome.RETRY:
+                raise
+            logger.warning("%s; looking again in %.0f s", error, self.poll_s)
+        return None
 
     def _wait(self, spec: DatasetSpec, interval: Interval, env: Environment) -> int:
         """Raise the exception by which Airflow waits."""

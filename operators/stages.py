@@ -81,7 +81,7 @@ def open_dataset(
         stores,
         trackers,
         sorted({registry for kind in kinds for registry in registries_of(kind)}),
-        sorted({catalog for source in spec.all_sources for catalog in catalogs_of(source)}),
+        sorted({catalog for source in spec.all_parts for catalog in catalogs_of(source)}),
     )
 
 

@@ -106,7 +106,9 @@ def account(
     except TrainFeedError as error:
         yield "bound", str(error)
         return
-    convert = group_shards(shards, ranges, groups, sizes.task_span)
+    convert = group_shards(
+        shards, sum(each.end - each.start for each in ranges), len(groups), sizes.task_span
+    )
     yield from tasks(records, groups, convert, costs)
     yield from files(records, len(ranges), len(groups), len(convert), sum(shards.values()), costs)
     yield "plan, MB", f"{plan_bytes(inputs, ranges, groups, convert) / 1e6:.1f} of 67"

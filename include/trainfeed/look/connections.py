@@ -35,7 +35,7 @@ from trainfeed.pipeline.inputs.logs import log_location
 from trainfeed.pipeline.inputs.registries import SchemaRegistry, registry_settings
 from trainfeed.pipeline.inputs.topics import open_source
 from trainfeed.pipeline.spark.cluster import SparkCluster
-from trainfeed.specification import DatasetSpec, SourceSpec, load_specs, logs_root, registries_of
+from trainfeed.specification import DatasetSpec, OneSource, load_specs, logs_root, registries_of
 from trainfeed.training.jobs.kubernetes.settings import ClusterSettings
 from trainfeed.training.tracking.mlflow import tracker_settings
 from trainfeed.training.transfers import store_place
@@ -164,8 +164,8 @@ def _by_name(pairs: Iterable[tuple[str, str, Any]]) -> dict[str, tuple[tuple[str
     return found
 
 
-def _sources(specs: Sequence[DatasetSpec]) -> Iterator[tuple[DatasetSpec, SourceSpec]]:
-    return ((spec, source) for spec in specs for source in spec.all_sources)
+def _sources(specs: Sequence[DatasetSpec]) -> Iterator[tuple[DatasetSpec, OneSource]]:
+    return ((spec, source) for spec in specs for source in spec.all_parts)
 
 
 def _kafka(env: Environment, specs: Sequence[DatasetSpec]) -> Iterator[Connection]:

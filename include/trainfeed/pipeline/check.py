@@ -33,8 +33,9 @@ from trainfeed.pipeline.gates.result import (
     told,
 )
 from trainfeed.pipeline.gates.schema import SchemaChange, changes_since
-from trainfeed.pipeline.inputs.source_readers import late_policies
+from trainfeed.pipeline.inputs.record_rules import late_policies
 from trainfeed.pipeline.labels import JoinAccount, JoinCounts, count_used
+from trainfeed.pipeline.members import label_of
 from trainfeed.pipeline.plans import first_few
 from trainfeed.pipeline.quarantine import (
     Example,
@@ -707,7 +708,9 @@ def _late(stage: Stage, accounts: list[RecordAccount]) -> LateCounts:
     late = RecordAccount.total(accounts).late
     refused = [part for source, part in late.items() if policies[source] == "fail"]
     return LateCounts(
-        policy={stage.plan.inputs[source].label: policies[source] for source in policies},
+        policy={
+            label_of(source, stage.plan.inputs[source]): each for source, each in policies.items()
+        },
         late=sum(part.late for part in late.values()),
         future=sum(part.future for part in late.values()),
         max_lateness_ms=max((part.max_lateness_ms for part in late.values()), default=0),

@@ -21,7 +21,7 @@ from trainfeed.preprocessing.source_record import FIELDS
 from trainfeed.preprocessing.typed_fields import row_bytes
 from trainfeed.sources import LandingFile, LandingWriter, landing_name
 from trainfeed.versions import Leaf
-from trainfeed.versions.order import source_hash
+from trainfeed.versions.order import source_hash, split_member
 
 _LEDGER: Final = "ledger"
 _AGAIN: Final = "build the interval again (in Airflow: clear the run from ingest on)"
@@ -98,7 +98,7 @@ def landed_leaf(
     try:
         with closing(LandingFile.open(location)) as landing:
             promised = promised_leaf(landing)
-            number = source_hash(piece.source)
+            number = source_hash(split_member(piece.source)[1])
             found = Leaf()
             for batch in landing.iter_batches(verifies=True):
                 if not holds(planned, piece, batch):
@@ -124,10 +124,11 @@ def write_landing(file: BinaryIO, batches: Iterable[pa.RecordBatch], source: str
     Args:
         file: The file; the caller closes it.
         batches: The records by ascending offset, as batches of ``LANDING_SCHEMA``.
-        source: Source string of the range.
+        source: Source string of the range; the account is that of the source itself, whatever
+            member of a union reads it, as other data sets may read the file as well.
     """
     writer = LandingWriter(file)
-    number = source_hash(source)
+    number = source_hash(split_member(source)[1])
 
     def written(batch: pa.RecordBatch) -> Leaf:
         writer.write(batch)

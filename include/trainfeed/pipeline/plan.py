@@ -39,6 +39,7 @@ from trainfeed.versions import (
 )
 from trainfeed.versions.interval_notes import told_passed_over
 from trainfeed.versions.layout import generation_name
+from trainfeed.versions.order import split_member
 
 logger = logging.getLogger(__name__)
 
@@ -213,10 +214,12 @@ def _warn_of_emptiness(found: Plan) -> None:
 def _tell_passed_over(found: Plan) -> None:
     """Log which entries of a folder of logs or table are not read; markers are no surprise."""
     name = found.dataset, found.interval["name"]
-    is_table = any(
-        source.startswith("iceberg:") for source in (*found.inputs, *found.empty_because)
-    )
-    where = "table" if is_table else "folder of logs"
+    sources = [split_member(source) for source in (*found.inputs, *found.empty_because)]
+    where = "folder of logs"
+    if any(member is not None for member, _ in sources):
+        where = "members of the union"
+    elif any(source.startswith("iceberg:") for _, source in sources):
+        where = "table"
     if told := told_passed_over(found.passed_over, marker=False):
         logger.warning("plan %s/%s: passed over in the %s: %s", *name, where, told)
 

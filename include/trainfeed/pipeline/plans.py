@@ -388,6 +388,7 @@ _OPTIONAL: Final = frozenset(
         "made_by",
         "acknowledges",
         "file_list",
+        "markers",
     }
 )
 # The rule for outdated versions, or a replay of quarantined records.
@@ -411,6 +412,7 @@ class Plan(PlanPart):
             not in the file if there is none.
         gaps: Ranges that are known to be lost, each with the reason for accepting it.
         marker: Name of the file that marked the folder of logs as complete, or None.
+        markers: Member of a union → name of such a file; not in the file if there is none.
         passed_over: Name → reason of every entry of the folder of logs that is not read; not in
             the file if there is none. It is no part of the fingerprint.
         empty_because: Source string → why nothing is read of it. If any source has records to
@@ -449,6 +451,7 @@ class Plan(PlanPart):
     libraries: dict[str, str]
     fields: list[dict[str, Any]] = Field(alias="schema")
     marker: str | None = None
+    markers: dict[str, str] = Field(default_factory=dict)
     passed_over: dict[str, str] = Field(default_factory=dict)
     empty_because: dict[str, str] = Field(default_factory=dict)
     documents: dict[str, str] = Field(default_factory=dict)

@@ -175,10 +175,11 @@ def _report(
     ledger = account.ledger
     filtered = [leaf.records for part in ledger.values() for leaf in part.filtered.values()]
     records = sum(part.read.records for part in ledger.values())
+    in_place = [part.read.records for source, part in ledger.items() if not stage.lands(source)]
     return PreprocessReport(
         unit=unit,
         verdict=verdict,
-        source_reads=0 if stage.spec.source.kind.lands or verdict == "adopted" else records,
+        source_reads=0 if verdict == "adopted" else sum(in_place),
         records=records,
         samples=sum(part.valid.samples for part in ledger.values()),
         quarantined=sum(part.quarantined.records for part in ledger.values()),

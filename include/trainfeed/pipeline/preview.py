@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, field, replace
-from itertools import islice
+from itertools import islice, product
 from pathlib import Path
 from typing import ClassVar, Final, Literal, TypeAlias
 
@@ -27,18 +27,21 @@ from trainfeed.pipeline.check import check
 from trainfeed.pipeline.convert import convert
 from trainfeed.pipeline.gates.kinds import NEED_THE_INTERVAL, late_gates
 from trainfeed.pipeline.ingest import ingest
-from trainfeed.pipeline.inputs.source_readers import late_policies, reader_of
+from trainfeed.pipeline.inputs.record_rules import late_policies
+from trainfeed.pipeline.inputs.source_readers import reader_of
 from trainfeed.pipeline.plan import plan
 from trainfeed.pipeline.plans import Plan, Planned, cut, load_plan, save_plan
 from trainfeed.pipeline.preprocess import preprocess
 from trainfeed.pipeline.publish import publish
 from trainfeed.pipeline.reports import Build, JsonObject, OutdatedRule, SkipReport
 from trainfeed.pipeline.stage import Experience, Space, Stage, landed_bytes, space
+from trainfeed.pipeline.tasks import group_by_member
 from trainfeed.pipeline.version import total_statistics
 from trainfeed.readers import DatasetReader
 from trainfeed.specification import DatasetSpec, Gate
 from trainfeed.versions import DatasetFolder, Version, init_root, require_root
 from trainfeed.versions.layout import SKIPPED, plan_id_of
+from trainfeed.versions.order import split_member
 
 # --- A temporary publication root, to plan and build in while the real root stays unchanged
 
@@ -299,7 +302,8 @@ def _read_line(part: PlannedRead, *, lands: bool) -> str:
         line = f"{line}: {shown_size(count)} in {_counted(part.pieces, 'piece')}"
     else:
         line = f"{line} [{part.start}, {part.end}): {_counted(count, 'offset')}"
-    if not lands or not count:
+    is_read_there = part.unit == "bytes" and split_member(part.source)[0] and not part.landed_pieces
+    if not lands or not count or is_read_there:
         return line
     if part.landed_pieces == part.pieces:
         return f"{line}, landed already ({shown_size(part.bytes)})"
@@ -445,8 +449,9 @@ def _reads(found: Plan, landed: Mapping[int, int]) -> Iterator[PlannedRead]:
 
 def _read_bytes(found: Plan, landing: Space) -> int | None:
     """Return about how many bytes come from the source: log files, or what has not landed."""
-    is_counted_in_bytes = any(part.unit == "bytes" for part in found.inputs.values())
-    return _span(found, "bytes") if is_counted_in_bytes else landing.needed_bytes
+    units = {part.unit for part in found.inputs.values()}
+    known = _span(found, "bytes") if "bytes" in units else landing.needed_bytes
+    return known if len(units) < 2 else None  # None of a union of both
 
 
 def _span(found: Plan, unit: str) -> int:
@@ -628,15 +633,16 @@ def preview(
         planned = plan(spec, interval, place, allow_gap=allow_gap, checks_space=False)
         if isinstance(planned, SkipReport):
             raise SourceMissingError(planned.note)
-        # The usual stages, one task each: only their plan is replaced by a shorter one.
+        # The usual stages, one task for each source: only their plan is replaced by a shorter one.
         folder = DatasetFolder(Path(place.root), spec.name)
         whole = load_plan(folder, planned.ref)
         short = _shortened(whole, limit, late_gate(spec, whole))
         # The plan has looked at the copies alone.
         short = short.model_copy(update={"passed_over": dict(passed_over)})
         build = Build(spec, place, save_plan(folder, short).ref())
-        for stage in (ingest, preprocess, convert):
-            stage(build, 0)
+        for stage, unit in product((ingest, preprocess), range(len(short.ingest))):
+            stage(build, unit)
+        convert(build, 0)
         check(build)
         publish(build)
         report = preview_report(Version.resolve(folder, interval.name), whole)
@@ -646,8 +652,11 @@ def preview(
 
 def _shortened(whole: Plan, limit: int, late: Sequence[Gate]) -> Plan:
     """Return the plan of the first records: one task per stage, gates that stop nothing."""
-    # Inputs in bytes stay whole: ``SourceReader.head`` has copied only their first records.
-    first = _first(whole.inputs, limit)
+    # Inputs in bytes stay whole: ``SourceReader.head`` has copied only their first records, of
+    # files of a union as many as their member's share.
+    units = {split_member(source)[0]: each.unit for source, each in whole.inputs.items()}
+    topics = list(units.values()).count("offsets")
+    first = _first(whole.inputs, -(-limit * topics // max(1, len(units))))
     inputs = {**whole.inputs, **first}
     ranges = [piece for piece in whole.ranges if piece.source not in first] + cut(first, limit)
     ranges.sort(key=lambda piece: piece.source.encode())
@@ -656,7 +665,7 @@ def _shortened(whole: Plan, limit: int, late: Sequence[Gate]) -> Plan:
     }
     fingerprint = canonical_json.sha256_of(values)
     shards = dict.fromkeys(whole.shards, 1)
-    group = [list(range(len(ranges)))]
+    group = group_by_member(ranges, dict.fromkeys(units, sum(p.end - p.start for p in ranges)))
     update = {
         "plan_id": plan_id_of(fingerprint, whole.generation),
         "fingerprint": fingerprint,

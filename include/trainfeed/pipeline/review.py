@@ -27,6 +27,7 @@ from trainfeed.pipeline.inputs.row_json import as_values
 from trainfeed.pipeline.inputs.schemas import lend_schemas
 from trainfeed.pipeline.inputs.source_readers import reader_of
 from trainfeed.pipeline.landed_ranges import landing_file, opened_landing, write_landing
+from trainfeed.pipeline.members import spec_of
 from trainfeed.pipeline.planner.planner import Planner
 from trainfeed.pipeline.plans import Plan, PlannedFile, PlannedRange, load_plan
 from trainfeed.pipeline.preprocess import preprocess
@@ -44,7 +45,7 @@ from trainfeed.pipeline.sorting.spill_files import QUARANTINE_SCHEMA, ArrowWithT
 from trainfeed.pipeline.stage import Stage
 from trainfeed.samples import Schema, TypedCodec
 from trainfeed.sources import LANDING_SCHEMA
-from trainfeed.specification import DatasetSpec
+from trainfeed.specification import UNION, DatasetSpec, OneSource
 from trainfeed.versions import DatasetFolder
 
 # --- Records of a plan as they were read: from landing files, or from log files that do not land
@@ -108,7 +109,7 @@ class WholeRecords:
         if location.exists():
             with opened_landing(location, verified=False) as landing:
                 yield from landing.iter_batches()
-        elif self.spec is not None and not self.spec.source.kind.lands:
+        elif self.spec is not None and not spec_of(self.spec, piece.source).source.kind.lands:
             stage = Stage(self.spec, self.env, self.plan)
             yield from map(as_values, reader_of(self.spec).batches(stage, piece))
         else:
@@ -530,14 +531,18 @@ def _planned(spec: DatasetSpec, place: Environment, plan: Plan, landed: LandedAg
 
 def _landing(spec: DatasetSpec) -> DatasetSpec:
     """Return the specification with files that land: ``preprocess`` then reads what landed."""
-    logs, table = spec.source.logs, spec.source.iceberg
-    update: dict[str, Any] = {}
-    if logs is not None:
-        update = {"logs": logs.model_copy(update={"land": True})}
-    if table is not None:
-        update = {"iceberg": table.landed()}
-    source = spec.source.model_copy(update=update)
+    members = {name: _landed(each) for name, each in spec.source.members.items()}
+    source = spec.source.model_copy(update={UNION: members}) if members else _landed(spec.source)
     return spec.model_copy(update={"one_source": source})
+
+
+def _landed(source: OneSource) -> OneSource:
+    update: dict[str, Any] = {}
+    if source.logs is not None:
+        update = {"logs": source.logs.model_copy(update={"land": True})}
+    if source.iceberg is not None:
+        update = {"iceberg": source.iceberg.landed()}
+    return source.model_copy(update=update)
 
 
 # --- Reads what a task of ``preprocess`` made of quarantined records

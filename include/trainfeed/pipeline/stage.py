@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from trainfeed.core.config import Environment
 from trainfeed.errors import (
@@ -20,15 +20,20 @@ from trainfeed.files.stores import Location
 from trainfeed.functions import code_texts, digest_of_texts, running_libraries
 from trainfeed.pipeline.code_copies import told_changes
 from trainfeed.pipeline.landed_ranges import landing_file
+from trainfeed.pipeline.members import plan_of_member, spec_of
 from trainfeed.pipeline.parameters import interval_spec
-from trainfeed.pipeline.plans import Plan, PlannedShard, load_plan
+from trainfeed.pipeline.plans import Plan, PlannedShard, Unit, load_plan, unit_of_input
 from trainfeed.pipeline.reports import Build
 from trainfeed.specification import DatasetSpec, fingerprint_fields
 from trainfeed.versions import DatasetFolder, Manifest, Version, require_writable_root
+from trainfeed.versions.file_list import Listed
+from trainfeed.versions.order import member_source, split_member
 from trainfeed.versions.retire import retirement_of
 from trainfeed.versions.withdraw import withdrawal_of
 
 # --- A stage at work on a plan: its files and version, and the comparison of its code
+
+T = TypeVar("T")
 
 _SPILL: Final = "spill"
 
@@ -55,6 +60,28 @@ class Stage:
         plan = load_plan(folder, build.ref)
         spec = interval_spec(build.spec, folder, plan.times)
         return cls(spec, build.env, plan)
+
+    @cached_property
+    def _members(self) -> dict[str, Stage]:
+        return {
+            name: Stage(spec, self.env, plan_of_member(self.plan, name))
+            for name, spec in self.spec.members.items()
+        }
+
+    def of_member(self, member: str) -> Stage:
+        """Return what readers get of one member of a union: its source alone, and its inputs."""
+        if member not in self._members:
+            spec_of(self.spec, member_source(member, "source"))  # says which members there are
+        return self._members[member]
+
+    def of_source(self, source: str) -> Stage:
+        """Return ``of_member`` of the member that a source string names; else the stage itself."""
+        member, _ = split_member(source)
+        return self if member is None else self.of_member(member)
+
+    def lands(self, source: str) -> bool:
+        """Whether the records of a source are copied into landing files."""
+        return self.of_source(source).spec.source.kind.lands
 
     @cached_property
     def plan_sha256(self) -> str:
@@ -210,23 +237,31 @@ class Experience:
 
     @classmethod
     def for_plan(cls, plan: Plan, root: str) -> Experience | None:
-        """Return the values of the newest readable version, or None if it is too small.
+        """Return the values of the newest readable version of the plan's unit of positions.
+
+        None if there is none, if it is too small, and for a plan of offsets and bytes.
 
         Args:
             plan: The plan of the build.
             root: The publication root.
         """
-        found = cls._newest(DatasetFolder(Path(root), plan.dataset))
+        unit = _unit(plan.inputs, lambda planned: planned.unit)
+        if plan.inputs and unit is None:
+            return None
+        found = cls._newest(DatasetFolder(Path(root), plan.dataset), unit)
         return found if found is not None and plan.span <= _MAX_FACTOR * found.positions else None
 
     @classmethod
-    def _newest(cls, folder: DatasetFolder) -> Experience | None:
+    def _newest(cls, folder: DatasetFolder, unit: Unit | None) -> Experience | None:
         for interval in reversed(folder.intervals()):
             generation = folder.readable_generation(interval)
             if generation is None:
                 continue
             try:
-                found = cls._of(Version.resolve(folder, interval, generation))
+                version = Version.resolve(folder, interval, generation)
+                if unit not in {None, _unit(version.manifest.inputs, unit_of_input)}:
+                    continue
+                found = cls._of(version)
             except TrainFeedError:
                 continue  # a damaged version must not prevent a build
             if found is not None:
@@ -242,6 +277,14 @@ class Experience:
         read = manifest.bytes_read
         written = sum(num_bytes for num_bytes, _ in manifest.file_digests().values())
         return cls(version.name, positions, read / positions, written / positions)
+
+
+def _unit(inputs: Mapping[str, T], unit_of: Callable[[T], Unit]) -> Unit | None:
+    """Return the unit of all positions; None if there are two, or no inputs."""
+    if isinstance(inputs, Listed):
+        return "bytes"
+    units = set(map(unit_of, inputs.values()))
+    return units.pop() if len(units) == 1 else None
 
 
 @dataclass(frozen=True)
@@ -267,6 +310,8 @@ def landed_bytes(stage: Stage) -> dict[int, int]:
     if not stage.spec.source.kind.lands:
         return sizes
     for index, piece in enumerate(stage.plan.ranges):
+        if not stage.lands(piece.source):
+            continue
         file = landing_file(stage.landing, stage.plan.inputs[piece.source], piece)
         if file.exists():
             sizes[index] = file.stat().size_bytes
@@ -286,7 +331,8 @@ def space(stage: Stage, landed: Mapping[int, int]) -> list[Space]:
     if not stage.spec.source.kind.lands:
         landing = 0
     elif experience is not None:
-        missing = [piece for index, piece in enumerate(plan.ranges) if index not in landed]
+        pieces = [each for each in enumerate(plan.ranges) if stage.lands(each[1].source)]
+        missing = [piece for index, piece in pieces if index not in landed]
         to_land = sum(piece.end - piece.start for piece in missing)
         landing = round(to_land * experience.read_bytes)
     if experience is not None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Final
 
 from trainfeed.pipeline.plans import Planned, PlannedRange, PlannedShard
 from trainfeed.samples import Schema
 from trainfeed.specification import DatasetSpec
+from trainfeed.versions.order import split_member
 
 MAX_TASKS: Final = 512
 MAX_RANGE_READS: Final = 16_384
@@ -76,7 +78,10 @@ class Sizes:
 
 
 def group_ranges(
-    ranges: Sequence[PlannedRange], task_span: int, most: int | None = None
+    ranges: Sequence[PlannedRange],
+    task_span: int,
+    most: int | None = None,
+    most_tasks: int = MAX_TASKS,
 ) -> list[list[int]]:
     """Group neighbouring ranges so that a task has about ``task_span`` offsets or bytes.
 
@@ -84,27 +89,49 @@ def group_ranges(
         ranges: The ranges to read.
         task_span: The offsets or bytes of a task.
         most: About the most ranges of a task; None for any number.
+        most_tasks: The most tasks.
 
     Returns:
         Indices into ``ranges``; one empty group if there is no range, so that a stage always
         has a task.
     """
     least = 0 if most is None else -(-task_span // most)
-    return _group([max(least, r.end - r.start) for r in ranges], task_span, MAX_TASKS)
+    return _group([max(least, r.end - r.start) for r in ranges], task_span, most_tasks)
+
+
+def group_by_member(
+    ranges: Sequence[PlannedRange], task_spans: Mapping[str | None, int], most: int | None = None
+) -> list[list[int]]:
+    """Group neighbouring ranges of each member of a union: a task reads one source.
+
+    Args:
+        ranges: The ranges to read, in order of their sources.
+        task_spans: Name of each member → the offsets or bytes of a task; for a source that is no
+            union the name is None.
+        most: About the most ranges of a task; None for any number.
+
+    Returns:
+        As of ``group_ranges``; together at most ``MAX_TASKS`` groups.
+    """
+    groups: list[list[int]] = []
+    members = [split_member(piece.source)[0] for piece in ranges]
+    for member, found in groupby(enumerate(members), lambda pair: pair[1]):
+        numbers = [number for number, _ in found]
+        own = [ranges[number] for number in numbers]
+        parts = group_ranges(own, task_spans[member], most, MAX_TASKS // len(task_spans))
+        groups += [[numbers[index] for index in part] for part in parts]
+    return groups or [[]]
 
 
 def group_shards(
-    shards: Mapping[str, int],
-    ranges: Sequence[PlannedRange],
-    groups: Sequence[Sequence[int]],
-    task_span: int,
+    shards: Mapping[str, int], planned: int, num_groups: int, task_span: int
 ) -> list[list[PlannedShard]]:
     """Group shards, in split and shard order, so that a task writes the samples of ``task_span``.
 
     Args:
         shards: Number of shards per split.
-        ranges: The ranges to read.
-        groups: The groups of ranges, one spill file each.
+        planned: Offsets or bytes to read.
+        num_groups: Number of groups of ranges, one spill file each.
         task_span: The offsets or bytes whose samples a task should write.
     """
     every = [
@@ -112,9 +139,8 @@ def group_shards(
         for split in sorted(shards)
         for index in range(shards[split])
     ]
-    planned = sum(r.end - r.start for r in ranges)
     weight = max(1, planned // len(every))
-    most = max(1, min(MAX_TASKS, MAX_RANGE_READS // len(groups)))
+    most = max(1, min(MAX_TASKS, MAX_RANGE_READS // num_groups))
     return [
         [every[index] for index in group]
         for group in _group([weight] * len(every), task_span, most)

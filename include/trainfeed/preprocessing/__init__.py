@@ -4,7 +4,8 @@
 
 ``Record``, ``Reject`` and ``Filtered`` serve every function; ``plain_reader`` with ``whole``,
 ``number`` and ``text`` read usual records faster in record mode; ``columns_of``, ``json_columns``
-and ``iter_records`` serve functions in batch mode. ``partition_values`` reads names of folders.
+and ``iter_records`` serve functions in batch mode. ``partition_values`` reads names of folders, and
+``source_member`` the name of a member of a union.
 """
 
 from trainfeed.preprocessing.batch import iter_records, json_columns
@@ -15,6 +16,7 @@ from trainfeed.preprocessing.source_record import (
     number,
     partition_values,
     plain_reader,
+    source_member,
     text,
     whole,
 )
@@ -30,6 +32,7 @@ __all__ = [
     "number",
     "partition_values",
     "plain_reader",
+    "source_member",
     "text",
     "whole",
 ]

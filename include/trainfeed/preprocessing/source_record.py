@@ -136,7 +136,8 @@ class Record(NamedTuple):
         key: The Kafka key, or None.
         timestamp_ms: The record's timestamp in milliseconds since 1970, UTC; -1 without one.
         headers: Kafka headers in order.
-        source: Canonical source string, ``kafka:<topic>/<partition>``.
+        source: Canonical source string, ``kafka:<topic>/<partition>``; of a member of a union
+            behind its name, ``<member>/kafka:<topic>/<partition>``, see ``source_member``.
         offset: Offset within the source.
     """
 
@@ -238,6 +239,16 @@ class _GuessedTime(Record):
     def timestamp(self) -> datetime:
         """The record's timestamp as aware UTC time."""
         return datetime.fromtimestamp(self.timestamp_ms / 1000, UTC)
+
+
+def source_member(source: str) -> str | None:
+    """Return the name of the member of a union that a record is of; None for other sources.
+
+    Args:
+        source: The ``source`` of a record, such as ``eu/kafka:clicks/0``.
+    """
+    head, _, rest = source.partition("/")
+    return None if not rest or ":" in head else head
 
 
 def partition_values(source: str) -> dict[str, str | None]:

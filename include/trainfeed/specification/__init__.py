@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from trainfeed.specification.iceberg_source import IcebergSourceSpec, catalogs_of
     from trainfeed.specification.inputs import (
         FieldSpec,
+        OneSource,
         PreprocessSpec,
         SourceSpec,
         SplitSpec,
@@ -84,11 +85,13 @@ if TYPE_CHECKING:
         TrainSpec,
         train_contradictions,
     )
+    from trainfeed.specification.union_source import UNION, UnionSource
 
 __all__ = [
     "RECORDED",
     "RESERVED_NAMES",
     "SPEC_FILE",
+    "UNION",
     "AcceptedValuesCheck",
     "CountCheck",
     "DatasetSpec",
@@ -108,6 +111,7 @@ __all__ = [
     "MissingRule",
     "ModelSpec",
     "NullRatioCheck",
+    "OneSource",
     "OutputSpec",
     "PayloadSpec",
     "PreprocessSpec",
@@ -132,6 +136,7 @@ __all__ = [
     "TrackingSpec",
     "TrainSpec",
     "TrainingWish",
+    "UnionSource",
     "UniqueCheck",
     "UploadsSpec",
     "catalogs_of",

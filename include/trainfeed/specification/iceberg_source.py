@@ -22,21 +22,20 @@ from trainfeed.specification.source_kinds import (
 from trainfeed.specification.values import (
     Connection,
     Duration,
-    Part,
     Size,
+    SourcePart,
     Text,
     WrongValueError,
     matching,
     pattern_schema,
 )
 
-_PLACE: Final = "source.iceberg"
 _FORMAT: Final = "iceberg"
 _TABLE: Final = re.compile(r"[\w-]{1,200}(\.[\w-]{1,200}){1,8}")
 _AT_ONCE: Final = MissingRule(timedelta(0), "empty")
 
 
-class IcebergSourceSpec(Part):
+class IcebergSourceSpec(SourcePart):
     """A table of Iceberg: an interval has the rows that were appended within it.
 
     A commit belongs to the interval of its own time, whatever times its rows have.
@@ -105,7 +104,12 @@ class IcebergSourceSpec(Part):
     @property
     def missing_rules(self) -> dict[str, MissingRule]:
         """The rule by its place in dataset.yaml; none where an interval is empty at once."""
-        return {} if self.missing_rule == _AT_ONCE else {_PLACE: self.missing_rule}
+        return {} if self.missing_rule == _AT_ONCE else {self.setting: self.missing_rule}
+
+    @property
+    def setting(self) -> str:
+        """Its place in dataset.yaml."""
+        return f"{self._at}.iceberg"
 
     def measure(self, records_per_task: int) -> Measure:  # noqa: ARG002 - files are cut by bytes
         """Return sizes in bytes of the data files."""

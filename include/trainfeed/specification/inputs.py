@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from decimal import Decimal
-from typing import Annotated, Any, Final, Literal, TypeAlias
+from typing import Annotated, Any, Final, Literal, Self, TypeAlias
 
 from pydantic import (
     BeforeValidator,
@@ -31,11 +31,18 @@ from trainfeed.specification.source_kinds import (
     SourceKind,
     Wait,
 )
+from trainfeed.specification.union_source import (
+    FEWEST_MEMBERS,
+    MOST_MEMBERS,
+    UNION,
+    UnionSource,
+)
 from trainfeed.specification.values import (
     Connection,
     EntryPoint,
     FieldName,
     Millionths,
+    Name,
     Parameters,
     Part,
     Size,
@@ -56,13 +63,14 @@ LookupType: TypeAlias = Literal[
 
 # The further key of each of several sources.
 UNTIL: Final = "until"
+_KAFKA: Final = "kafka"
 
 
 def _as_list(value: Any) -> Any:
     return (value,) if isinstance(value, dict) else value
 
 
-class SourceSpec(Part):
+class OneSource(Part):
     """Origin of the records: Kafka topics, one recorded topic, log files, or a table.
 
     Exactly one of ``kafka`` (in the file a mapping or a list of mappings), ``recorded``, ``logs``
@@ -112,6 +120,64 @@ class SourceSpec(Part):
         (row,) = self.model_fields_set - {UNTIL}
         given: SourceKind | tuple[KafkaSourceSpec, ...] = getattr(self, row)
         return KafkaTopics(given) if isinstance(given, tuple) else given
+
+    @property
+    def members(self) -> Mapping[str, OneSource]:
+        """Name → source of the members of a union, in name order; none for any other source."""
+        return {}
+
+    @property
+    def parts(self) -> tuple[OneSource, ...]:
+        """The members of a union; any other source itself."""
+        return tuple(self.members.values()) or (self,)
+
+    def at(self, place: str) -> Self:
+        """Return the same source for another place in dataset.yaml."""
+        (row,) = self.model_fields_set
+        given: Any = getattr(self, row)
+        placed = tuple(each.at(place) for each in given) if row == _KAFKA else given.at(place)
+        return self.model_copy(update={row: placed})
+
+
+class SourceSpec(OneSource):
+    """Origin of the records: one source, or several with names.
+
+    Exactly one of ``kafka`` (in the file a mapping or a list of mappings), ``recorded``, ``logs``,
+    ``iceberg`` and ``union``.
+
+    Attributes:
+        union: Several sources in the same interval: name → source. The name stands before the
+            source in the position of every record, and each keeps its own ``settle``, ``late``,
+            ``wait`` and ``missing``.
+    """
+
+    union: Mapping[Name, OneSource] = Field(
+        default_factory=dict,
+        json_schema_extra={"minProperties": FEWEST_MEMBERS, "maxProperties": MOST_MEMBERS},
+    )
+
+    @field_validator("union")
+    @classmethod
+    def _has_several(cls, members: Mapping[str, OneSource]) -> Mapping[str, OneSource]:
+        if not FEWEST_MEMBERS <= len(members) <= MOST_MEMBERS:
+            raise WrongValueError(
+                f"{FEWEST_MEMBERS} to {MOST_MEMBERS} members, got {len(members)}",
+                "write a source that is alone without union, and a topic like others into a list"
+                " of kafka", shows_got=False,
+            )  # fmt: skip
+        return members
+
+    @property
+    def kind(self) -> SourceKind:
+        """The source that the specification has."""
+        if not self.union:
+            return super().kind
+        return UnionSource({name: each.kind for name, each in self.members.items()})
+
+    @property
+    def members(self) -> Mapping[str, OneSource]:
+        """Name → source of the members of a union, in name order; none for any other source."""
+        return {name: self.union[name].at(f"source.{UNION}.{name}") for name in sorted(self.union)}
 
 
 class SourcePeriod(SourceSpec):

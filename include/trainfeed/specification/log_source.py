@@ -29,8 +29,8 @@ from trainfeed.specification.source_kinds import (
 from trainfeed.specification.values import (
     Connection,
     Duration,
-    Part,
     Size,
+    SourcePart,
     Text,
     WrongValueError,
 )
@@ -60,7 +60,7 @@ _NAMES: Final = {
 _OF_LINES: Final = frozenset({"cut_line", "max_line_bytes", "long_lines"})
 
 
-class LogsSourceSpec(Part):
+class LogsSourceSpec(SourcePart):
     """Log files: one folder per interval, in HDFS or on a mounted file system.
 
     Attributes:
@@ -255,7 +255,12 @@ class LogsSourceSpec(Part):
     @property
     def missing_rules(self) -> dict[str, MissingRule]:
         """The settings ``wait`` and ``missing``."""
-        return {"source.logs": MissingRule(self.wait, self.missing)}
+        return {self.setting: MissingRule(self.wait, self.missing)}
+
+    @property
+    def setting(self) -> str:
+        """Its place in dataset.yaml."""
+        return f"{self._at}.logs"
 
     @property
     def file_systems(self) -> tuple[str, ...]:

@@ -20,6 +20,7 @@ from trainfeed.specification.inputs import (
     UNTIL,
     FieldSpec,
     LookupType,
+    OneSource,
     PreprocessSpec,
     SourcePeriod,
     SourceSpec,
@@ -30,7 +31,7 @@ from trainfeed.specification.inputs import (
 from trainfeed.specification.messages import Place
 from trainfeed.specification.names import RESERVED_NAMES, check_name, did_you_mean
 from trainfeed.specification.retention import RetentionRule, RetentionSpec
-from trainfeed.specification.source_kinds import MissingRule
+from trainfeed.specification.source_kinds import MissingRule, TopicPart
 from trainfeed.specification.train import TrainSpec, train_contradictions
 from trainfeed.specification.values import (
     MILLIONTHS,
@@ -216,6 +217,8 @@ class DatasetSpec(Part):
     resources: ResourceSpec = Field(default_factory=ResourceSpec)
 
     _folder: Path = PrivateAttr()
+    _beside: tuple[TopicPart, ...] = PrivateAttr(default=())
+    _member: str | None = PrivateAttr(default=None)
 
     @field_validator("start", "end", mode="before")
     @classmethod
@@ -258,7 +261,7 @@ class DatasetSpec(Part):
         return self._folder
 
     @property
-    def source(self) -> SourceSpec:
+    def source(self) -> OneSource:
         """Origin of the records, of a data set that has one, or of one interval.
 
         Raises:
@@ -269,9 +272,37 @@ class DatasetSpec(Part):
         return self.one_source
 
     @property
-    def all_sources(self) -> tuple[SourceSpec, ...]:
+    def all_sources(self) -> tuple[OneSource, ...]:
         """The sources of all intervals, in order of time."""
         return self.sources if self.one_source is None else (self.one_source,)
+
+    @property
+    def all_parts(self) -> tuple[OneSource, ...]:
+        """The sources of all intervals, with the members of unions in their place."""
+        return tuple(part for source in self.all_sources for part in source.parts)
+
+    @property
+    def members(self) -> dict[str, DatasetSpec]:
+        """Name → specification with this member of a union alone; none without a union."""
+        members = self.source.members
+        found = {
+            name: self.model_copy(update={"one_source": each}) for name, each in members.items()
+        }
+        for name, spec in found.items():
+            others = (each for other, each in members.items() if other != name)
+            spec._beside = tuple(part for each in others for part in each.kind.topics)  # noqa: SLF001
+            spec._member = name  # noqa: SLF001
+        return found
+
+    @property
+    def member(self) -> str | None:
+        """Name of the member of a union whose specification this is; None for any other."""
+        return self._member
+
+    @property
+    def topics_beside(self) -> tuple[TopicPart, ...]:
+        """The topics of the other members, in the specification of a member of a union."""
+        return self._beside
 
     @property
     def ends_of_sources(self) -> tuple[datetime | None, ...]:
@@ -309,7 +340,13 @@ class DatasetSpec(Part):
     @property
     def wait(self) -> timedelta:
         """How long after ``settle`` runs of the schedule wait at most; 0 if nothing is awaited."""
-        return max((rule.wait for rule in self.missing_rules.values()), default=timedelta(0))
+        settle = self.source.kind.settle
+        # The members of a union wait from their own ``settle`` on.
+        kinds = [each.kind for each in self.source.parts]
+        ends = [kind.settle + rule.wait for kind in kinds for rule in kind.missing_rules.values()]
+        uploads = {} if self.uploads is None else self.uploads.missing_rules
+        ends += [settle + rule.wait for rule in uploads.values()]
+        return max(max(ends, default=settle) - settle, timedelta(0))
 
     def schedule_model(self) -> Schedule:
         """The schedule with its first and last tick."""

@@ -126,6 +126,7 @@ def _split(schema: JsonSchemaValue) -> JsonSchemaValue:
 
 _ACCEPTED: Final = {
     "DatasetSpec": _dataset,
+    "OneSource": _source,
     "SourceSpec": _source,
     "SourcePeriod": _source_of_a_time,
     "SplitSpec": _split,

@@ -18,7 +18,7 @@ from trainfeed.specification.payload_formats import PayloadSpec, payload_fingerp
 from trainfeed.specification.values import (
     Connection,
     Duration,
-    Part,
+    SourcePart,
     Text,
     Topic,
 )
@@ -187,7 +187,7 @@ _FORMAT: Final = "topic"
 _AT_ONCE: Final = MissingRule(timedelta(0), "empty")
 
 
-class KafkaSourceSpec(Part):
+class KafkaSourceSpec(SourcePart):
     """One Kafka topic.
 
     Attributes:
@@ -224,7 +224,7 @@ class KafkaSourceSpec(Part):
     @property
     def setting(self) -> str:
         """Its place in dataset.yaml, with its name."""
-        return f"source.kafka {self.topic}"
+        return f"{self._at}.kafka {self.topic}"
 
     @property
     def missing_rule(self) -> MissingRule:
@@ -305,7 +305,7 @@ class KafkaTopics:
                 yield ("kafka",), text
 
 
-class RecordedSourceSpec(Part):
+class RecordedSourceSpec(SourcePart):
     """A recorded topic: a folder of landing files, read as if a broker served it.
 
     Attributes:
@@ -333,13 +333,17 @@ class RecordedSourceSpec(Part):
     value: PayloadSpec | None = None
     key: PayloadSpec | None = None
 
-    setting: ClassVar[str] = "source.recorded"
     topic: ClassVar[str] = ""  # the folder of the topic has the name
     transaction_wait: ClassVar[timedelta] = timedelta(0)  # no broker, no transaction
     lands: ClassVar[bool] = True
     folder_wait: ClassVar[timedelta | None] = None
     clusters: ClassVar[tuple[str, ...]] = ()
     file_systems: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def setting(self) -> str:
+        """Its place in dataset.yaml."""
+        return f"{self._at}.recorded"
 
     @property
     def missing_rule(self) -> MissingRule:

@@ -10,9 +10,17 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import PurePosixPath
-from typing import Annotated, Any, Final, TypeAlias
+from typing import Annotated, Any, Final, Self, TypeAlias
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    WithJsonSchema,
+)
 
 from trainfeed.core.intervals import (
     has_offset,
@@ -40,6 +48,22 @@ class Part(BaseModel):
     """The base of all parts: frozen, strict, and closed: an unknown field is an error."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, defer_build=True)
+
+
+class SourcePart(Part):
+    """The base of the kinds of sources, which know where in dataset.yaml they stand."""
+
+    _at: str = PrivateAttr(default="source")
+
+    def at(self, place: str) -> Self:
+        """Return the same source for another place in dataset.yaml.
+
+        Args:
+            place: The place above it, like ``source.union.archive``.
+        """
+        found = self.model_copy()
+        found._at = place  # noqa: SLF001 - its own
+        return found
 
 
 class WrongValueError(ValueError):

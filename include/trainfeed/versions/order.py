@@ -46,6 +46,26 @@ def iceberg_source(table: str, name: str) -> str:
     return f"iceberg:{table}/{name}"
 
 
+def member_source(member: str, source: str) -> str:
+    """Return the canonical source string of a member of a union.
+
+    Args:
+        member: Name of the member: letters, digits and ``_``.
+        source: The source string that it has alone.
+    """
+    return f"{member}/{source}"
+
+
+def split_member(source: str) -> tuple[str | None, str]:
+    """Return the member that a source string names, and the string that this has alone.
+
+    The member is None for a source that is no member of a union: there, a ``:`` is before any
+    ``/``.
+    """
+    head, _, rest = source.partition("/")
+    return (None, source) if not rest or ":" in head else (head, rest)
+
+
 def source_hash(source: str) -> int:
     """Return the XXH3-64 of the source string, seed 0."""
     return xxhash.xxh3_64_intdigest(source.encode())

@@ -192,7 +192,9 @@ def test_a_path_is_needed(problem: Problem) -> None:
 
 
 def test_logs_and_topics_do_not_mix(problem: Problem) -> None:
-    assert "expected one of kafka, recorded, logs, iceberg, got" in problem(KAFKA, KAFKA + logs())
+    assert "expected one of kafka, recorded, logs, iceberg, union, got" in problem(
+        KAFKA, KAFKA + logs()
+    )
 
 
 @pytest.mark.parametrize("schedule", ["@hourly", "*/10 * * * *"])

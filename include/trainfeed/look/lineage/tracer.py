@@ -33,7 +33,10 @@ from trainfeed.versions.root import data_sets_of
 
 # --- A position of a source, and the versions whose inputs contain it
 
-_POSITION: Final = re.compile(r"([a-z][a-z0-9_]{0,31}:.+?)(?:@([0-9]{1,19}))?", re.DOTALL)
+# A member of a union stands before its source.
+_POSITION: Final = re.compile(
+    r"((?:[a-z][a-z0-9_]{0,62}/)?[a-z][a-z0-9_]{0,31}:.+?)(?:@([0-9]{1,19}))?", re.DOTALL
+)
 
 
 @dataclass(frozen=True)
@@ -50,7 +53,7 @@ class SourcePosition:
 
     @classmethod
     def parse(cls, text: str) -> SourcePosition:
-        """Read ``kafka:clicks/0@12345``, ``logs:dt=2013-01-01/a.txt@0`` or a source alone.
+        """Read ``kafka:clicks/0@12345``, ``eu/logs:2013-01-01/a.txt@0`` or a source alone.
 
         Raises:
             ConfigError: ``text`` has another form.

@@ -14,6 +14,7 @@ from trainfeed.core.config import Environment
 from trainfeed.core.intervals import parse_time
 from trainfeed.errors import NotFoundError, TrainFeedError
 from trainfeed.files.stores import Location
+from trainfeed.pipeline.members import parts_of
 from trainfeed.pipeline.planner.fingerprint import Cause, PublishedVersion
 from trainfeed.pipeline.plans import Planned, cut
 from trainfeed.pipeline.tasks import Sizes
@@ -155,7 +156,9 @@ class Costs:
             return all(
                 landing_name(piece.start, piece.end)
                 in self._landed_in(inputs[piece.source].landing_folder)
-                for piece in cut(inputs, Sizes.of(spec).range_span)
+                for part in parts_of(spec, inputs)
+                if part.spec.source.kind.lands
+                for piece in part.pieces(cut(part.inputs, Sizes.of(part.spec).range_span))
             )
         except TrainFeedError as error:
             self.doubt = f"it is not known what has landed: {type(error).__name__}: {error}"

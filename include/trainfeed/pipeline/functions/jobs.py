@@ -36,13 +36,14 @@ from trainfeed.pipeline.functions.modes import (
 )
 from trainfeed.pipeline.functions.payloads import InOrder, WithFields, payloads_of_ranges
 from trainfeed.pipeline.functions.user_function import SampleFunction, UserFunction
-from trainfeed.pipeline.inputs.source_readers import (
-    PieceReader,
+from trainfeed.pipeline.inputs.record_rules import (
     late_policies,
     late_skews,
     longest_line_bytes,
 )
+from trainfeed.pipeline.inputs.source_readers import PieceReader
 from trainfeed.pipeline.labels import load_labels
+from trainfeed.pipeline.members import spec_of
 from trainfeed.pipeline.plans import Plan, PlannedRange
 from trainfeed.pipeline.reports import Build, JsonObject, StageReport
 from trainfeed.pipeline.sorting.collector import SampleSorter
@@ -187,7 +188,9 @@ class Group:
         )
         if isinstance(turned, InOrder):
             mode = WithFields(mode, turned, payloads)
-        most_bytes = longest_line_bytes(spec)
+        # All ranges of a task are of one member of a union.
+        own = spec_of(spec, plan.ranges[ranges[0]].source) if ranges else spec
+        most_bytes = longest_line_bytes(own)
         return mode if most_bytes is None else WithoutLongLines(mode, self._tally, most_bytes)
 
     def _cut(self, batches: Iterable[pa.RecordBatch]) -> Generator[pa.RecordBatch, None, None]:

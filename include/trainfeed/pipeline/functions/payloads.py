@@ -19,6 +19,7 @@ from trainfeed.pipeline.stage import Stage
 from trainfeed.preprocessing import Reject
 from trainfeed.preprocessing.source_record import FIELDS
 from trainfeed.value_formats import FramedValues, LineReader, OpenQuoteError, Refusal
+from trainfeed.versions.order import split_member
 
 # The key as one field, if its schema is of a single value; else the begin of the names of its
 # fields.
@@ -192,26 +193,32 @@ def payloads_of_ranges(stage: Stage, ranges: Sequence[int]) -> dict[str, Payload
     """
     sources = {stage.plan.ranges[index].source for index in ranges}
     inputs = {source: stage.plan.inputs[source] for source in sorted(sources)}
-    logs = stage.spec.source.logs
-    if logs is not None:
-        readers = {source: line_reader(stage, source, each) for source, each in inputs.items()}
-        has_header = logs.format == CSV
-        return {
-            source: Payloads(each, None, has_header=has_header)
-            for source, each in readers.items()
-            if each is not None
-        }
-    parts = {source: payloads_of(stage.spec, planned) for source, planned in inputs.items()}
+    found = {source: each for source in inputs if (each := _of_lines(stage, source)) is not None}
+    parts = {
+        source: payloads_of(stage.of_source(source).spec, each) for source, each in inputs.items()
+    }
     if not any(parts.values()):
-        return {}
+        return found
     writers = writer_schemas(stage, ranges)
 
     def reader(source: str, part: str) -> FramedValues | None:
         known: dict[str, Any] = parts[source]
-        return framed_values(stage, inputs[source], part, writers) if part in known else None
+        own = stage.of_source(source)
+        return framed_values(own, inputs[source], part, writers) if part in known else None
 
-    return {
+    framed = {
         source: Payloads(*(reader(source, part) for part in _PARTS))
         for source, known in parts.items()
         if known
     }
+    return found | framed
+
+
+def _of_lines(stage: Stage, source: str) -> Payloads | None:
+    """Return what reads the lines of a source; None where they have no fields."""
+    own, (_, alone) = stage.of_source(source), split_member(source)
+    logs = own.spec.source.logs
+    lines = None if logs is None else line_reader(own, alone, own.plan.inputs[alone])
+    if logs is None or lines is None:
+        return None
+    return Payloads(lines, None, has_header=logs.format == CSV)

@@ -21,15 +21,11 @@ if TYPE_CHECKING:
         logs_folders,
         logs_of,
     )
+    from trainfeed.pipeline.inputs.protocols import Head, Inputs, KnownInputs, SourceReader
+    from trainfeed.pipeline.inputs.record_rules import late_policies, late_skews
     from trainfeed.pipeline.inputs.source_readers import (
         READERS,
-        Head,
-        Inputs,
-        KnownInputs,
         PieceReader,
-        SourceReader,
-        late_policies,
-        late_skews,
         reader_of,
     )
     from trainfeed.pipeline.inputs.topics import Awaited

@@ -38,12 +38,21 @@ _LOCK_TIMEOUT_S: Final = 600.0
 
 @dataclass(frozen=True)
 class TopicWindow:
-    """An open topic, and its boundaries at both ends of the interval."""
+    """An open topic, and its boundaries at both ends of the interval.
+
+    Attributes:
+        topic: The topic.
+        connection: Its connection string in a plan.
+        start: The boundary at the start.
+        end: The boundary at the end.
+        beside: Topics of the other members of a union that have its name.
+    """
 
     topic: Topic
     connection: str
     start: Boundary
     end: Boundary
+    beside: tuple[TopicIdentity, ...] = ()
 
     def inputs(self) -> Iterator[tuple[str, PlannedInput]]:
         """Yield source string and planned range of every partition."""
@@ -86,7 +95,7 @@ class TopicWindow:
                     )
 
 
-def resolve_boundary(
+def resolve_boundary(  # noqa: PLR0913 - what the search for a boundary takes into account
     folder: DatasetFolder,
     topic: Topic,
     at: datetime,
@@ -94,6 +103,7 @@ def resolve_boundary(
     skew_ms: int,
     clock_ms: int | None = None,
     require: Callable[[Boundary], None] | None = None,
+    beside: Collection[TopicIdentity] = (),
 ) -> Boundary:
     """Return the boundary of ``topic`` at ``at`` from its file; find and write it if needed.
 
@@ -107,6 +117,7 @@ def resolve_boundary(
             that are stamped later are no evidence.
         require: Called with each neighbouring boundary before the search; raises if that one is
             wrong.
+        beside: Topics of the other members of a union: they are no earlier ones of this name.
 
     Raises:
         TransactionOpenError: An open transaction may hide records that come before the boundary;
@@ -124,7 +135,9 @@ def resolve_boundary(
         with topic_lock(path.parent):
             # Again under the lock: another process may have written the file meanwhile.
             if not path.exists():
-                found = _find(path.parent, topic, at, skew_ms, clock_ms, require)
+                found = _find(
+                    path.parent, topic, at, skew_ms, clock_ms, require=require, beside=beside
+                )
                 _require_settled(topic, found)
                 write_boundary(path, topic.identity, found)
             return read_boundary(path, cluster)
@@ -173,7 +186,13 @@ def _keep(folder: DatasetFolder, topic: TopicIdentity, boundary: Boundary) -> No
 
 
 def look_for_boundary(
-    folder: DatasetFolder, topic: Topic, at: datetime, *, skew_ms: int, clock_ms: int
+    folder: DatasetFolder,
+    topic: Topic,
+    at: datetime,
+    *,
+    skew_ms: int,
+    clock_ms: int,
+    beside: Collection[TopicIdentity] = (),
 ) -> Boundary:
     """Return the boundary from its file, or as it would be found now; nothing is written.
 
@@ -183,27 +202,31 @@ def look_for_boundary(
         at: Aware UTC time, already settled.
         skew_ms: As of ``resolve_boundary``.
         clock_ms: Likewise.
+        beside: Likewise.
     """
     path = folder.boundary(topic.identity.topic, topic.identity.uuid, at)
     if path.exists():
         return read_boundary(path, topic.identity.cluster)
-    return _find(path.parent, topic, at, skew_ms, clock_ms)
+    return _find(path.parent, topic, at, skew_ms, clock_ms, beside=beside)
 
 
-def _find(
+def _find(  # noqa: PLR0913 - as ``resolve_boundary``
     folder: Path,
     topic: Topic,
     at: datetime,
     skew_ms: int,
     clock_ms: int | None,
+    *,
     require: Callable[[Boundary], None] | None = None,
+    beside: Collection[TopicIdentity] = (),
 ) -> Boundary:
     clock_ms = milliseconds(datetime.now(UTC)) if clock_ms is None else clock_ms
     lower, upper = _neighbours(folder, at)
     for each in (lower, upper):
         if each is not None and require is not None:
             require(each)
-    earlier, is_first = EarlierBoundaries(folder, at), is_first_topic(folder, at)
+    earlier = EarlierBoundaries(folder, at)
+    is_first = is_first_topic(folder, at, beside, topic.identity.cluster)
     hints = {
         partition: Known(
             floor=lower.offset(partition) if lower else None,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import groupby
@@ -108,10 +108,16 @@ def check_boundaries(spec: DatasetSpec, env: Environment) -> list[CheckedFile]:
     """
     folder = DatasetFolder(Path(env.root), spec.name)
     checked: list[CheckedFile] = []
-    for connection, name, part in topics_of(spec):
-        with closing(open_source(env, connection, name)) as topic:
+    found = {(place, name): part for place, name, part in topics_of(spec)}
+    with ExitStack() as stack:
+        topics = [
+            (stack.enter_context(closing(open_source(env, *place))), part)
+            for place, part in found.items()
+        ]
+        named = {(each.identity.topic, each.identity.uuid) for each, _ in topics}
+        for topic, part in topics:
             skew_ms = int(part.skew / timedelta(milliseconds=1))
-            checked += _of_earlier_topics(folder, topic)
+            checked += _of_earlier_topics(folder, topic, named)
             checked += _TopicCheck(folder, topic, skew_ms).files()
     return checked
 
@@ -244,10 +250,15 @@ def _verdict(differences: Sequence[Difference]) -> Verdict:
     return "cannot be checked" if differences else "right"
 
 
-def _of_earlier_topics(folder: DatasetFolder, topic: Topic) -> Iterator[CheckedFile]:
+def _of_earlier_topics(
+    folder: DatasetFolder, topic: Topic, named: Collection[tuple[str, str]]
+) -> Iterator[CheckedFile]:
+    """Yield the files of deleted topics; other members of a union may have topics of its name."""
     identity = topic.identity
     own = folder.boundaries(identity.topic, identity.uuid)
     for other in folders_of_namesakes(own):
+        if (identity.topic, other.name) in named:
+            continue
         for boundary in known_boundaries(folder, identity.topic, other.name):
             path = folder.boundary(identity.topic, other.name, boundary.at)
             yield CheckedFile(path, identity.topic, boundary.at, "cannot be checked", ())

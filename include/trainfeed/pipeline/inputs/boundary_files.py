@@ -6,7 +6,7 @@ One file is shared by the intervals on both sides of the time.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -240,17 +240,33 @@ def milliseconds(at: datetime) -> int:
     return int(at.timestamp() * 1000)
 
 
-def is_first_topic(folder: Path, at: datetime) -> bool:
+def is_first_topic(
+    folder: Path, at: datetime, beside: Collection[TopicIdentity] = (), cluster: str = ""
+) -> bool:
     """Return whether the topic existed at ``at``, as far as is known.
 
     It did if no folder of a namesake shows that the topic was deleted and created again, or if its
     first boundary had been found by then.
+
+    Args:
+        folder: The folder of boundary files of the topic.
+        at: Aware UTC time.
+        beside: Topics of the other members of a union, which have folders of their own.
+        cluster: Id of the cluster of the topic.
     """
-    if not any(True for path in folders_of_namesakes(folder) for _ in boundary_files(path)):
+    elsewhere = {each.cluster for each in beside} - {cluster}
+    namesakes = set(folders_of_namesakes(folder)) - {folder.parent / each.uuid for each in beside}
+    files = (file for path in namesakes for _, file in boundary_files(path))
+    if not any(not elsewhere or _cluster_of(file) not in elsewhere for file in files):
         return True
     return any(
         read_boundary(path).found_ms <= milliseconds(at) for _, path in boundary_files(folder)
     )
+
+
+def _cluster_of(path: Path) -> str:
+    found = _FILE.read(path)
+    return "" if found is None else found.cluster
 
 
 class EarlierBoundaries:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
@@ -16,7 +16,7 @@ from trainfeed.pipeline.inputs.boundary_files import (
     milliseconds,
 )
 from trainfeed.pipeline.plans import Planned, PlannedInput, first_few
-from trainfeed.sources import Known, PartitionBoundary, Topic, View, prove
+from trainfeed.sources import Known, PartitionBoundary, Topic, TopicIdentity, View, prove
 from trainfeed.versions import DatasetFolder
 
 # Why nothing is read of a partition.
@@ -33,7 +33,12 @@ UNPROVEN: Final = "unproven"
 
 
 def nothing_was_deleted(
-    folder: DatasetFolder, topic: Topic, boundary: Boundary, partition: int, log_start: int
+    folder: DatasetFolder,
+    topic: Topic,
+    boundary: Boundary,
+    partition: int,
+    log_start: int,
+    beside: Collection[TopicIdentity] = (),
 ) -> bool:
     """Return whether retention had deleted nothing before a boundary when the boundary was found.
 
@@ -46,6 +51,7 @@ def nothing_was_deleted(
         boundary: The boundary.
         partition: Number of the partition.
         log_start: First offset of the partition that can be read now.
+        beside: Topics of the other members of a union that have its name.
     """
     known = boundary.partitions.get(partition)
     if known is None or boundary.is_proved_alone(partition):
@@ -64,7 +70,12 @@ def nothing_was_deleted(
         # The part of the log that can still be read and that the restored file speaks of.
         log_start=max(log_start, known.log_start),
         stamp_ms=None,
-        known=Known(floor=floor, is_first_topic=is_first_topic(topic_folder, boundary.at)),
+        known=Known(
+            floor=floor,
+            is_first_topic=is_first_topic(
+                topic_folder, boundary.at, beside, topic.identity.cluster
+            ),
+        ),
     )
     return proof is not None
 

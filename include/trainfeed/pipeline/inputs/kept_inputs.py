@@ -14,6 +14,7 @@ from trainfeed.errors import (
     TopicNotFoundError,
     TrainFeedError,
 )
+from trainfeed.pipeline.members import spec_of
 from trainfeed.pipeline.plans import (
     Plan,
     Planned,
@@ -24,6 +25,7 @@ from trainfeed.pipeline.plans import (
 )
 from trainfeed.specification import DatasetSpec, IcebergSourceSpec, KafkaTopics
 from trainfeed.versions import Manifest, Skip
+from trainfeed.versions.order import split_member
 
 # --- The inputs of an earlier build, from which an interval is built again without its source
 
@@ -39,6 +41,7 @@ class KeptInputs:
             if the plan is gone, and the pieces follow from the specification.
         marker: Name of the file that marked the folder of logs as complete, or None.
         passed_over: Name → reason of every entry of the folder that was not read.
+        markers: Member of a union → such a file.
     """
 
     planned: Mapping[str, Planned]
@@ -46,11 +49,13 @@ class KeptInputs:
     ranges: Sequence[PlannedRange] | None = None
     marker: str | None = None
     passed_over: Mapping[str, str] = field(default_factory=dict)
+    markers: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of_plan(cls, plan: Plan) -> KeptInputs:
         """Return the inputs of a plan."""
-        return cls(plan.inputs, plan.gaps, plan.ranges, plan.marker, plan.passed_over)
+        found = plan.inputs, plan.gaps, plan.ranges, plan.marker, plan.passed_over
+        return cls(*found, plan.markers)
 
     @classmethod
     def of_version(cls, manifest: Manifest) -> KeptInputs:
@@ -64,16 +69,9 @@ class KeptInputs:
         Raises:
             SourceReplacedError: It names other topics, or another kind of source.
         """
-        kind = spec.source.kind
-        topics = {topic.topic for topic in kind.topics}
-        others = [
-            source
-            for source, planned in self.planned.items()
-            if (planned.unit == "offsets") != bool(topics)
-            or (isinstance(kind, KafkaTopics) and planned.label not in topics)
-            or _table_of(planned) != (kind.table if isinstance(kind, IcebergSourceSpec) else None)
-        ]
+        others = [source for source, each in self.planned.items() if _is_other(spec, source, each)]
         if others:
+            kind = spec.source.kind
             raise SourceReplacedError(
                 f"the last build of {spec.name} read {first_few(others)}, and dataset.yaml names"
                 f" another source now: {', '.join(kind.described())}; nothing was read or written;"
@@ -107,6 +105,20 @@ class KeptInputs:
 
     def confirm(self) -> None:
         """Do nothing: the plan or version that has them is there."""
+
+
+def _is_other(spec: DatasetSpec, source: str, planned: Planned) -> bool:
+    """Return whether an input is not one of the source, or of the member, of a specification."""
+    member, _ = split_member(source)
+    if (member is None) == bool(spec.members) or (member and member not in spec.members):
+        return True
+    kind = spec_of(spec, source).source.kind
+    topics = {topic.topic for topic in kind.topics}
+    return (
+        (planned.unit == "offsets") != bool(topics)
+        or (isinstance(kind, KafkaTopics) and planned.label not in topics)
+        or _table_of(planned) != (kind.table if isinstance(kind, IcebergSourceSpec) else None)
+    )
 
 
 def _table_of(planned: Planned) -> str | None:

@@ -53,7 +53,7 @@ from trainfeed.specification import (
     logs_root,
 )
 from trainfeed.versions import DatasetFolder, Manifest, Skip
-from trainfeed.versions.order import logs_source
+from trainfeed.versions.order import logs_source, split_member
 
 # --- Decides about an interval whose folder of logs is not complete in time
 
@@ -78,7 +78,7 @@ def awaited_logs(spec: DatasetSpec, interval: Interval) -> Awaited:
         ConfigError: The data set has no log files.
     """
     logs = logs_of(spec)
-    return Awaited.of(spec, interval, "source.logs", MissingRule(logs.wait, logs.missing))
+    return Awaited.of(spec, interval, logs.setting, MissingRule(logs.wait, logs.missing))
 
 
 class Absence:
@@ -117,7 +117,7 @@ class Absence:
         if not self._awaited.is_over(self._now):
             raise self._incomplete
         if self._logs.missing == "fail":
-            raise self._missing("decide with source.logs.missing: empty or skip")
+            raise self._missing(f"decide with {self._logs.setting}.missing: empty or skip")
         if self._logs.missing == "empty" and not is_bare(self._folders):
             raise self._missing(
                 "'missing: empty' speaks only for a folder that is not there or holds nothing"
@@ -171,8 +171,8 @@ class Absence:
             advice = f"only time is missing: run again after {format_time(ready)}"
         return LogsMissingError(
             f"expected the logs of {awaited.dataset}/{awaited.interval.name}, waited for from"
-            f" {since} to {until}"
-            f" (source.logs.wait), got none: {found}; nothing was read or written; {advice}"
+            f" {since} to {until} ({self._logs.setting}.wait), got none: {found}; nothing was read"
+            f" or written; {advice}"
         )
 
     def _beside(self) -> Iterator[str]:
@@ -188,7 +188,8 @@ class Absence:
         same = [name for name in names if digits and _digits(name) == digits]
         near = same or get_close_matches(wanted, names, _NEIGHBOURS, cutoff=0.0)
         if near:
-            hint = ", of the same digits: is source.logs.path right?" if same else ""
+            right = f", of the same digits: is {self._logs.setting}.path right?"
+            hint = right if same else ""
             yield f"{parent.uri} has {', '.join(sorted(near))}{hint}"
         elif wanted:
             yield f"{parent.uri} is empty"
@@ -226,6 +227,8 @@ def require_whole(
     path: str,
     inputs: Mapping[str, Planned],
     allow_gap: str | None,
+    *,
+    member: str | None = None,
 ) -> list[dict[str, Any]]:
     """Compare the files with those that earlier plans of the interval saw in the same folder.
 
@@ -235,6 +238,7 @@ def require_whole(
         path: The folder of logs, as the specification names it.
         inputs: The files of now.
         allow_gap: The reason given for accepting a gap, or None to refuse it.
+        member: Name of the member of a union; None for a source that is no member.
 
     Returns:
         One gap per file that is gone or shorter: ``source``, ``start`` and ``end`` of the missing
@@ -243,7 +247,7 @@ def require_whole(
     Raises:
         SourceReplacedError: There are gaps, and ``allow_gap`` is None; the message names the files.
     """
-    seen = _largest(folder, interval, f"{path}/")
+    seen = _largest(folder, interval, f"{path}/", member)
     gaps = [
         {"source": source, "start": length, "end": old.end, "why": allow_gap}
         for source, old in sorted(seen.items())
@@ -260,10 +264,15 @@ def require_whole(
     return gaps
 
 
-def _largest(folder: DatasetFolder, interval: Interval, prefix: str) -> dict[str, PlannedFile]:
+def _largest(
+    folder: DatasetFolder, interval: Interval, prefix: str, member: str | None
+) -> dict[str, PlannedFile]:
     seen: dict[str, PlannedFile] = {}
     for plan in earlier_plans(folder, interval.name):
-        for source, old in plan.inputs.items():
+        for name, old in plan.inputs.items():
+            owner, source = split_member(name)
+            if owner != member:
+                continue
             if not isinstance(old, PlannedFile) or not old.path.startswith(prefix):
                 continue
             if old.end > _length(seen.get(source)):
@@ -356,6 +365,7 @@ class LogInputs:
     ) -> None:
         logs = logs_of(spec)
         self._logs = logs
+        self._member = spec.member
         self._env = env
         self._folder = folder
         self._interval = interval
@@ -463,7 +473,10 @@ class LogInputs:
             return inputs, []  # the reason of a rebuild covers files that changed or are gone
         # What is passed over by now is not lost.
         there = {**self._others(), **inputs}
-        return inputs, require_whole(self._folder, self._interval, self._top, there, allow_gap)
+        gaps = require_whole(
+            self._folder, self._interval, self._top, there, allow_gap, member=self._member
+        )
+        return inputs, gaps
 
     def _with_layouts(self, inputs: Mapping[str, PlannedFile]) -> Mapping[str, PlannedFile]:
         """Return the files with the digest of their layouts, which are read and kept."""

@@ -315,14 +315,29 @@ def _edges(earlier: Neighbour, later: Neighbour) -> Iterator[_Edge]:
     """Yield the partitions of the topics that both intervals have read."""
     topics = {_topic(each) for each in earlier.inputs.values()}
     topics &= {_topic(each) for each in later.inputs.values()}
-    for source in sorted({*earlier.inputs, *later.inputs}):
-        old, new = earlier.inputs.get(source), later.inputs.get(source)
-        planned = old or new
-        if planned is not None and _topic(planned) in topics:
-            end = 0 if old is None else old.end
-            start, limit = (0, 0) if new is None else (new.start, new.end)
+    # By topic, and not by source string: a member of a union has another one than the topic alone.
+    olds, news = _by_partition(earlier), _by_partition(later)
+    named = {key: each.source for key, each in [*olds.items(), *news.items()]}
+    for key in sorted(named, key=lambda key: named[key]):
+        old, new = olds.get(key), news.get(key)
+        found = old or new
+        if found is not None and key[0] in topics:
+            end = 0 if old is None else old.planned.end
+            start, limit = (0, 0) if new is None else (new.planned.start, new.planned.end)
             # Without a range in the later interval, only an offset of 0 at its start is right.
-            yield _Edge(source, planned, end, start, limit if new else end, later.gaps)
+            yield _Edge(named[key], found.planned, end, start, limit if new else end, later.gaps)
+
+
+class _OfPartition(NamedTuple):
+    source: str
+    planned: PlannedInput
+
+
+def _by_partition(neighbour: Neighbour) -> dict[tuple[TopicIdentity, int], _OfPartition]:
+    return {
+        (_topic(planned), planned.partition): _OfPartition(source, planned)
+        for source, planned in neighbour.inputs.items()
+    }
 
 
 def _is_moved_aside(folder: DatasetFolder, at: datetime, edge: _Edge, *, by_earlier: bool) -> bool:

@@ -54,6 +54,7 @@ from trainfeed.specification import LogsSourceSpec
 from trainfeed.specification.log_source import COLUMN_FORMATS
 from trainfeed.tfrecord import TFRecordWriter, iter_records
 from trainfeed.versions import DatasetFolder
+from trainfeed.versions.order import split_member
 
 # --- The layouts of the files of an interval, and the file that keeps them
 
@@ -521,7 +522,7 @@ def piece_with(
         layouts = kept_layouts(folder, planned)
     if layouts is not None:
         # Rows are counted, and ranges are bytes.
-        groups = layouts.files[source].groups
+        groups = layouts.files[split_member(source)[1]].groups
         held = (g.first_byte for g in groups if g.first_row <= offset < g.first_row + g.num_rows)
         offset = next(held, -1)
     number = bisect_right(pieces, offset, key=lambda piece: piece.start) - 1

@@ -49,6 +49,7 @@ from trainfeed.value_formats import (
     writer_fields,
 )
 from trainfeed.versions import Manifest
+from trainfeed.versions.order import member_source
 
 if TYPE_CHECKING:
     from trainfeed.pipeline.inputs.registries import SchemaRegistry
@@ -79,11 +80,15 @@ def schema_digests(spec: DatasetSpec) -> dict[str, str]:
 
 
 def _reader_schemas(spec: DatasetSpec) -> Iterator[tuple[str, PayloadSpec, bytes]]:
-    for topic in spec.source.kind.topics:
+    topics = () if spec.members else spec.source.kind.topics
+    for topic in topics:
         for part, payload in payloads(topic).items():
             data = _read(spec, payload)
             _format_of(spec, payload, data, part)
             yield f"{topic.topic or _RECORDED}.{part}", payload, data
+    for name, each in spec.members.items():
+        for place, payload, data in _reader_schemas(each):
+            yield member_source(name, place), payload, data
 
 
 def reader_format(spec: DatasetSpec, plan: Plan, planned: Planned, part: str) -> ValueFormat:
@@ -326,7 +331,8 @@ class TaskSchemas:
 
     def seen(self, piece: PlannedRange) -> Callable[[pa.RecordBatch], None] | None:
         """Return what has to see every batch of a range, once; None for one without schemas."""
-        parts = payloads_of(self._stage.spec, self._stage.plan.inputs[piece.source])
+        own = self._stage.of_source(piece.source).spec
+        parts = payloads_of(own, self._stage.plan.inputs[piece.source])
         if not parts:
             return None
         ids: dict[str, set[int]] = {each.registry: set() for each in parts.values()}

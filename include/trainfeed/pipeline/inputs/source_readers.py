@@ -6,13 +6,12 @@ import gzip
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Final
 
 import cramjam
 import pyarrow as pa
@@ -29,6 +28,7 @@ from trainfeed.errors import (
     TopicNotFoundError,
 )
 from trainfeed.files.stores import FileInfo, Location
+from trainfeed.pipeline.inputs.kept_inputs import KeptInputs
 from trainfeed.pipeline.inputs.logs import (
     LogInputs,
     find_interval_logs,
@@ -36,6 +36,7 @@ from trainfeed.pipeline.inputs.logs import (
     logs_folders,
     logs_of,
 )
+from trainfeed.pipeline.inputs.protocols import Head, Inputs, SourceReader
 from trainfeed.pipeline.inputs.row_files import RowRange, copy_head, iter_rows, kept_layouts
 from trainfeed.pipeline.inputs.row_json import with_fields
 from trainfeed.pipeline.inputs.tables import (
@@ -51,6 +52,7 @@ from trainfeed.pipeline.inputs.topics import (
     open_source,
     open_topics,
 )
+from trainfeed.pipeline.inputs.unions import UnionInputs, UnionReader
 from trainfeed.pipeline.landed_ranges import (
     REMEDY,
     holds,
@@ -59,9 +61,8 @@ from trainfeed.pipeline.landed_ranges import (
     opened_landing,
     promised_leaf,
 )
-from trainfeed.pipeline.planned_lists import labels_of, paths_of
+from trainfeed.pipeline.planned_lists import paths_of
 from trainfeed.pipeline.plans import (
-    Planned,
     PlannedFile,
     PlannedInput,
     PlannedRange,
@@ -76,153 +77,11 @@ from trainfeed.specification import (
     LogsSourceSpec,
     RecordedSourceSpec,
     SourceKind,
+    UnionSource,
     expand_path,
 )
-from trainfeed.versions import DatasetFolder, Leaf, Manifest, Skip
-from trainfeed.versions.order import source_hash
-
-# --- The protocols by which a kind of source is planned and read; its settings are a ``SourceKind``
-
-
-class KnownInputs(Protocol):
-    """The inputs from which the planner finds out whether an interval is already published."""
-
-    def inputs(self, current: Manifest | None) -> Mapping[str, Planned]:
-        """Return source string → planned range or file.
-
-        Args:
-            current: The published version, or None.
-        """
-
-
-class Inputs(KnownInputs, Protocol):
-    """The inputs of an interval as the planner uses them, for any kind of source.
-
-    Attributes:
-        marker: Name of the file that marked the source as complete; None if there is no such file.
-        passed_over: Name → reason of every entry of the source that is not read; empty for a source
-            that has no such entries.
-    """
-
-    @property
-    def marker(self) -> str | None: ...
-
-    @property
-    def passed_over(self) -> Mapping[str, str]: ...
-
-    def skip(self) -> Skip | None:
-        """Return the decision to skip the interval, or None if it is built.
-
-        The planner calls this only for an interval that is not published.
-        """
-
-    def without_losses(
-        self, current: Manifest | None, allow_gap: str | None
-    ) -> tuple[Mapping[str, Planned], list[dict[str, Any]]]:
-        """Return the inputs that can still be read, and all gaps that were allowed.
-
-        Args:
-            current: The published version, or None.
-            allow_gap: The reason given for accepting further losses, or None to refuse them.
-        """
-
-    def confirm(self) -> None:
-        """Make sure, once the plan is written, that what it was made from is still there.
-
-        Raises:
-            ConflictError: It was decided again, otherwise.
-            StorageError: The publication root refused or failed.
-        """
-
-    def empty_because(self, inputs: Mapping[str, Planned], allow_gap: str | None) -> dict[str, str]:
-        """Return, by source, why nothing is read of it: a function of the planned inputs alone.
-
-        Args:
-            inputs: The inputs that ``without_losses`` returned.
-            allow_gap: The same reason that ``without_losses`` got.
-
-        Returns:
-            An empty mapping if any source has records to read.
-        """
-
-
-class Head(NamedTuple):
-    """The first records of an interval.
-
-    Attributes:
-        env: An environment in which they are the whole interval, or can be cut to it.
-        passed_over: Name → reason of every entry of the source that is not read.
-    """
-
-    env: Environment
-    passed_over: Mapping[str, str] = MappingProxyType({})
-
-
-class SourceReader(Protocol):
-    """Plans and reads a kind of source. A reader has no state between two calls."""
-
-    def open(
-        self, spec: DatasetSpec, env: Environment, folder: DatasetFolder, interval: Interval
-    ) -> AbstractContextManager[Inputs]:
-        """Open the source of an interval, to plan it.
-
-        Args:
-            spec: A data set with a source of this kind.
-            env: Folders and connections.
-            folder: The data set below the publication root.
-            interval: The interval.
-
-        Raises:
-            IngestError: The source does not answer.
-            StorageError: The file system of the source does not answer.
-        """
-
-    def check(self, stage: Stage, sources: Iterable[str]) -> None:
-        """Compare the source with the plan, before any source is read or any landing file adopted.
-
-        A kind that always lands, and compares while it reads, does nothing here.
-
-        Args:
-            stage: The stage at work.
-            sources: Source strings of the ranges that the task will read.
-
-        Raises:
-            SourceReplacedError: The source is not the one that was planned.
-        """
-
-    def batches(self, stage: Stage, piece: PlannedRange) -> Iterator[pa.RecordBatch]:
-        """Yield the records of one planned range, by ascending offset.
-
-        The batches are valid only after the iterator has ended without an error.
-
-        Args:
-            stage: The stage at work.
-            piece: A range of the plan.
-
-        Returns:
-            Batches of ``LANDING_SCHEMA``, at least one row each; they stay valid.
-
-        Raises:
-            SourceReplacedError: The source is not the one that was planned.
-            IngestError: The source cannot be read now.
-        """
-
-    def head(
-        self, spec: DatasetSpec, interval: Interval, env: Environment, place: Path, limit: int
-    ) -> Head:
-        """Return an environment for a look at the first records of an interval.
-
-        The caller cuts ranges of offsets. Ranges of bytes cannot be cut to a number of records,
-        so a kind that is counted in bytes copies its first records to ``place``.
-
-        Args:
-            spec: A data set with a source of this kind.
-            interval: The interval.
-            env: Folders and connections.
-            place: An empty folder, for copies.
-            limit: Number of records in all.
-        """
-
+from trainfeed.versions import DatasetFolder, Leaf
+from trainfeed.versions.order import source_hash, split_member
 
 # --- Plans and reads topics, from a broker or from a folder of recorded topics
 
@@ -519,7 +378,9 @@ class LogReader(SourceReader):
             FormatError: A file does not decompress, or has a line that is too long.
             StorageError: A file cannot be read.
         """
-        return _with_log_heads(spec, interval, env, place / _COPIES, limit)
+        # Stores of two members of a union may have equal paths.
+        copies = place / _COPIES / logs_of(spec).connection
+        return _with_log_heads(spec, interval, env, copies, limit)
 
 
 def _with_log_heads(
@@ -646,34 +507,17 @@ READERS: Final[dict[type[SourceKind], SourceReader]] = {
 }
 
 
+def markers_of(source: Inputs) -> dict[str, str]:
+    """Return member of a union → the file that marked its folder complete; none for others."""
+    return dict(source.markers) if isinstance(source, UnionInputs | KeptInputs) else {}
+
+
 def reader_of(spec: DatasetSpec) -> SourceReader:
     """Return the reader for the source of a data set."""
     return READERS[type(spec.source.kind)]
 
 
-def longest_line_bytes(spec: DatasetSpec) -> int | None:
-    """Return the length beyond which a line is quarantined; None where no line is."""
-    kind = spec.source.kind
-    if not isinstance(kind, LogsSourceSpec) or kind.long_lines == "fail":
-        return None
-    return kind.max_line_bytes
-
-
-def late_policies(spec: DatasetSpec, inputs: Mapping[str, Planned]) -> dict[str, str]:
-    """Return source → policy for late records: keep, separate or fail."""
-    kind = spec.source.kind
-    labels = labels_of(inputs)
-    rules = {label: kind.late_rule(label) for label in {*labels.values()}}
-    return {source: rules[label].policy for source, label in labels.items()}
-
-
-def late_skews(spec: DatasetSpec, inputs: Mapping[str, Planned]) -> dict[str, timedelta]:
-    """Return source → how far behind the interval's end stamps may lie, for the policy ``fail``."""
-    kind = spec.source.kind
-    labels = labels_of(inputs)
-    rules = {label: kind.late_rule(label) for label in {*labels.values()}}
-    skews = {label: rule.skew for label, rule in rules.items() if rule.policy == "fail"}
-    return {source: skews[label] for source, label in labels.items() if label in skews}
+READERS[UnionSource] = UnionReader(reader_of)
 
 
 class PieceReader:
@@ -691,9 +535,11 @@ class PieceReader:
     def __init__(self, stage: Stage, piece: PlannedRange) -> None:
         self._planned = stage.plan.inputs[piece.source]
         self._location = landing_file(stage.landing, self._planned, piece)
+        _, self._alone = split_member(piece.source)
         self._number = source_hash(piece.source)
         self._stage, self._piece = stage, piece
-        self.is_source = not stage.spec.source.kind.lands
+        self._own = stage.of_source(piece.source)
+        self.is_source = not stage.lands(piece.source)
         self.read = Leaf()
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
@@ -715,7 +561,8 @@ class PieceReader:
                 yield batch
             return
         with opened_landing(self._location, verified=False) as landing:
-            promised = promised_leaf(landing)
+            promised, landed = promised_leaf(landing), Leaf()
+            number = source_hash(self._alone)
             for batch in landing.iter_batches(verifies=True):
                 if not holds(self._planned, self._piece, batch):
                     raise ChecksumError(
@@ -723,16 +570,19 @@ class PieceReader:
                         f" those of another range; {REMEDY}",
                         path=self._location.uri,
                     )
-                self.read += leaf_of(batch, self._number)
+                leaf = leaf_of(batch, self._number)
+                self.read += leaf
+                # The account in the file is that of the source, without the member that reads it.
+                landed += leaf if number == self._number else leaf_of(batch, number)
                 yield self._as_read(batch)
-        if self.read != promised:
+        if landed != promised:
             raise ChecksumError(
                 f"records are not those that were landed; {REMEDY}", path=self._location.uri
             )
 
     def _as_read(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return landed records as their source gives them: rows of columns land as JSON."""
-        kind = self._stage.spec.source.kind
+        kind = self._own.spec.source.kind
         if not isinstance(kind, LogsSourceSpec | IcebergSourceSpec) or not kind.has_columns:
             return batch
         if not isinstance(self._planned, PlannedFile):
@@ -740,7 +590,7 @@ class PieceReader:
         layouts = kept_layouts(self._stage.folder, self._planned)
         if layouts is None:
             raise FormatError(f"expected the layout of {self._planned.path} in the plan, got none")
-        names = layouts.files[self._piece.source].columns
+        names = layouts.files[self._alone].columns
         return with_fields(batch, {name: layouts.types[name] for name in names})
 
     def verify(self) -> None:

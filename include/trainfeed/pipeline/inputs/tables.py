@@ -100,7 +100,7 @@ class TableInputs:
         source = table_of(spec)
         self._source, self._folder, self._interval = source, folder, interval
         self._now = datetime.now(UTC)
-        self._awaited = Awaited.of(spec, interval, "source.iceberg", source.missing_rule)
+        self._awaited = Awaited.of(spec, interval, source.setting, source.missing_rule)
         catalogs, self._copies = _without_copies(env.catalogs, source.catalog)
         self._table = open_table(catalogs, source.catalog, source.table)
         self._edges = TableEdges(folder, self._table, self._now)
@@ -407,6 +407,8 @@ class _Copies:
         """Return the files that have copies, with the facts of these."""
         copied = {}
         for source, path in self.files.items():
+            if source not in found:
+                continue
             info = Location.parse(str(path)).stat()
             update = {
                 "path": str(path),
@@ -445,12 +447,17 @@ def with_heads(
         FormatError: A file is damaged.
         StorageError: A file cannot be read.
     """
-    found, name = TableInputs(spec, env, _folder(spec, env), interval), table_of(spec).catalog
+    name = table_of(spec).catalog
+    catalogs, before = _without_copies(env.catalogs, name)
+    whole, others = replace(env, catalogs=catalogs), before or _Copies({})
+    found = TableInputs(spec, whole, _folder(spec, env), interval)
     if not found.inputs(None):
         return env, found.passed_over
-    copies = place / "table"
+    # Another member of a union may have copies of a table of the same catalogue.
+    copies = place / f"table-{len(others.files)}"
     copies.mkdir()
-    known = {**env.catalogs[name], _COPIED: found.copy_heads(copies, limit)}
+    files = {**others.files, **found.copy_heads(copies, limit).files}
+    known = {**env.catalogs[name], _COPIED: _Copies(files)}
     return replace(env, catalogs={**env.catalogs, name: known}), found.passed_over
 
 

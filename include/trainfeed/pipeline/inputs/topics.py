@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -41,7 +41,7 @@ from trainfeed.pipeline.inputs.boundary_proofs import (
 from trainfeed.pipeline.inputs.recorded_edges import Loss, require_recorded, without
 from trainfeed.pipeline.landed_ranges import is_landed
 from trainfeed.pipeline.plans import Planned, PlannedInput, cut, first_few, replaced_inputs
-from trainfeed.sources import RecordedTopic, Topic, open_topic
+from trainfeed.sources import RecordedTopic, Topic, TopicIdentity, open_topic
 from trainfeed.specification import RECORDED, DatasetSpec, MissingRule, TopicPart
 from trainfeed.versions import DatasetFolder, Manifest, Skip
 
@@ -173,13 +173,33 @@ def topics_of(spec: DatasetSpec) -> Iterator[tuple[str, str, TopicPart]]:
 # --- Decides about an interval without a record of a topic, and about a topic that is not there
 
 
-def require_come(
+def identities_beside(
+    spec: DatasetSpec, env: Environment, topic: Topic
+) -> tuple[TopicIdentity, ...]:
+    """Return the topics of the other members of a union that have the name of a topic.
+
+    They are told apart from an earlier topic of that name, which was deleted. A topic that is not
+    there is left out: its own member says so.
+    """
+    name, found = topic.identity.topic, list[TopicIdentity]()
+    for part in spec.topics_beside:
+        if part.topic not in {"", name}:
+            continue
+        place = part.place(spec.folder), part.topic
+        with suppress(TopicNotFoundError), closing(open_source(env, *place)) as other:
+            found.append(other.identity)
+    return tuple(each for each in found if each.topic == name)
+
+
+def require_come(  # noqa: PLR0913 - an interval of a topic
     spec: DatasetSpec,
     interval: Interval,
     part: TopicPart,
     folder: DatasetFolder,
     topic: Topic,
+    *,
     clock_ms: int,
+    beside: Collection[TopicIdentity] = (),
 ) -> None:
     """Refuse to fix the boundaries of an interval while a first record of it may still come.
 
@@ -190,6 +210,7 @@ def require_come(
         folder: The data set below the publication root.
         topic: The open topic.
         clock_ms: Time of planning, milliseconds since 1970.
+        beside: Topics of the other members of a union that have its name.
 
     Raises:
         WindowOpenError: The topic has no record of the interval or behind it, and the wait for the
@@ -202,7 +223,7 @@ def require_come(
         return
     skew_ms = int(part.skew / timedelta(milliseconds=1))
     start, end = (
-        look_for_boundary(folder, topic, at, skew_ms=skew_ms, clock_ms=clock_ms)
+        look_for_boundary(folder, topic, at, skew_ms=skew_ms, clock_ms=clock_ms, beside=beside)
         for at in (interval.start, interval.end)
     )
     if _may_come(start, end):
@@ -399,7 +420,7 @@ class TopicInputs:
         topic, start, partition = window.topic, window.start, planned.partition
         # Only a proved start boundary limits the loss to the planned range: landing files say
         # nothing about records before the range.
-        if nothing_was_deleted(self._folder, topic, start, partition, log_start):
+        if nothing_was_deleted(self._folder, topic, start, partition, log_start, window.beside):
             return Loss(source, planned.start, lost, is_certain=True) if is_lost else None
         found = start.partitions[partition]
         # The loss may reach from the last proved boundary to the largest offset at which
@@ -496,14 +517,15 @@ def open_topics(
         for connection, name, kept in topics_of(spec):
             with placed(kept.setting):
                 topic = stack.enter_context(closing(open_source(env, connection, name)))
-                require_come(spec, interval, kept, folder, topic, clock_ms)
+                beside = identities_beside(spec, env, topic)
+                require_come(spec, interval, kept, folder, topic, clock_ms=clock_ms, beside=beside)
                 _warn_of_compaction(topic, name)
                 resolver = _Resolver(
-                    spec.schedule_model(), folder, topic, kept.skew, clock_ms, places
+                    spec.schedule_model(), folder, topic, kept.skew, clock_ms, places, beside
                 )
                 start, end = resolver.resolve(interval.start), resolver.resolve(interval.end)
             if start is not None and end is not None:
-                windows.append(TopicWindow(topic, connection, start, end))
+                windows.append(TopicWindow(topic, connection, start, end, beside))
         # The error waits for the last topic, so that its message names all partitions.
         if places:
             error = transaction_open(places)
@@ -536,6 +558,7 @@ class _Resolver:
     skew: timedelta
     clock_ms: int
     places: list[str]
+    beside: tuple[TopicIdentity, ...] = ()
 
     def resolve(self, at: datetime) -> Boundary | None:
         skew_ms = int(self.skew / timedelta(milliseconds=1))
@@ -547,6 +570,7 @@ class _Resolver:
                 skew_ms=skew_ms,
                 clock_ms=self.clock_ms,
                 require=partial(require_recorded, self.folder, self.schedule, self.topic.identity),
+                beside=self.beside,
             )
         except TransactionOpenError as error:
             self.places.extend(error.places)

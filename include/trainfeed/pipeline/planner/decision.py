@@ -25,7 +25,8 @@ from trainfeed.pipeline.inputs.logs import (
     logs_folders,
     logs_of,
 )
-from trainfeed.pipeline.inputs.source_readers import Inputs, reader_of
+from trainfeed.pipeline.inputs.protocols import Inputs
+from trainfeed.pipeline.inputs.source_readers import reader_of
 from trainfeed.pipeline.planner.fingerprint import OutdatedVersion, reason_of
 from trainfeed.pipeline.planner.planner import Planner
 from trainfeed.pipeline.plans import MadeBy, Plan, first_few, plan_of_version

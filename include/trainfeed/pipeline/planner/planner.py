@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 from trainfeed.core import canonical_json
 from trainfeed.core.config import Environment
@@ -16,8 +17,12 @@ from trainfeed.core.intervals import Interval, format_time
 from trainfeed.core.reading_rules import NEWEST, ReadingRules
 from trainfeed.errors import ConfigError, FormatError, NotFoundError
 from trainfeed.functions import guessed_types, running_libraries
+from trainfeed.pipeline.inputs.protocols import Inputs, KnownInputs
+from trainfeed.pipeline.inputs.record_rules import late_policies
 from trainfeed.pipeline.inputs.recorded_edges import require_neighbours_agree
-from trainfeed.pipeline.inputs.source_readers import Inputs, KnownInputs, late_policies
+from trainfeed.pipeline.inputs.source_readers import markers_of
+from trainfeed.pipeline.inputs.unions import ranges_of_topics
+from trainfeed.pipeline.members import MemberPart, parts_of
 from trainfeed.pipeline.parameters import interval_spec
 from trainfeed.pipeline.planner.fingerprint import (
     OutdatedVersion,
@@ -47,14 +52,14 @@ from trainfeed.pipeline.plans import (
     save_plan,
 )
 from trainfeed.pipeline.reports import JsonObject
-from trainfeed.pipeline.tasks import MOST_FILES, Sizes, group_ranges, group_shards
+from trainfeed.pipeline.tasks import MOST_FILES, Sizes, group_by_member, group_shards
 from trainfeed.specification import DatasetSpec, earlier_versions
 from trainfeed.uploads import AppliedUpload, applied_uploads
 from trainfeed.versions import DatasetFolder, Manifest, Skip, Version
 from trainfeed.versions.interval_notes import telling_landing_removal
 from trainfeed.versions.layout import plan_id_of
 from trainfeed.versions.manifest import FORMAT
-from trainfeed.versions.order import LATE_SPLIT, check_shards, num_shards
+from trainfeed.versions.order import LATE_SPLIT, check_shards, num_shards, split_member
 
 # --- Chooses the versions of earlier intervals that the gates of a plan compare with
 
@@ -116,8 +121,10 @@ def planned_shards(spec: DatasetSpec, inputs: Mapping[str, Planned]) -> dict[str
         ConfigError: There would be too many shards.
     """
     output = spec.output
-    span = sum(i.end - i.start for i in inputs.values())
-    planned = span // Sizes.of(spec).span_per_record
+    planned = sum(
+        sum(i.end - i.start for i in part.inputs.values()) // Sizes.of(part.spec).span_per_record
+        for part in parts_of(spec, inputs)
+    )
     shards = {
         split: output.shards or num_shards(planned, share, output.samples_per_shard or 1)
         for split, share in spec.split.millionths.items()
@@ -158,10 +165,10 @@ def fresh_plan(  # noqa: PLR0913 - what is known of the interval
     spec = recipe.spec
     fingerprint_of = recipe.fingerprint_of(interval, inputs, uploads, rules)
     fingerprint = canonical_json.sha256_of(fingerprint_of)
-    sizes = Sizes.of(spec).grown(spec, inputs)
-    ranges = cut(inputs, sizes.range_span) if ranges is None else list(ranges)
+    parts = [_Share.of(part) for part in parts_of(spec, inputs)]
+    ranges = [piece for each in parts for piece in each.pieces()] if ranges is None else [*ranges]
     most = MOST_FILES if has_list(inputs) else None
-    groups = group_ranges(ranges, sizes.task_span, most)
+    groups = group_by_member(ranges, {each.part.name: each.sizes.task_span for each in parts}, most)
     shards = planned_shards(spec, inputs)
     plan = Plan.model_validate(
         {
@@ -178,7 +185,7 @@ def fresh_plan(  # noqa: PLR0913 - what is known of the interval
             "ranges": ranges,
             "ingest": groups,
             "preprocess": groups,
-            "convert": group_shards(shards, ranges, groups, sizes.task_span),
+            "convert": group_shards(shards, *_written(parts, ranges, len(groups))),
             "shards": shards,
             "quality": [gate.model_dump() for gate in spec.quality],
             "gaps": [],
@@ -191,6 +198,34 @@ def fresh_plan(  # noqa: PLR0913 - what is known of the interval
         }
     )
     return listed(plan)
+
+
+class _Share(NamedTuple):
+    """One member of a union, or the one source, with the sizes of its tasks."""
+
+    part: MemberPart
+    sizes: Sizes
+
+    @classmethod
+    def of(cls, part: MemberPart) -> _Share:
+        return cls(part, Sizes.of(part.spec).grown(part.spec, part.inputs))
+
+    def pieces(self) -> Iterator[PlannedRange]:
+        return self.part.pieces(cut(self.part.inputs, self.sizes.range_span))
+
+
+def _written(
+    parts: Sequence[_Share], ranges: Sequence[PlannedRange], num_groups: int
+) -> tuple[int, int, int]:
+    """Return what ``group_shards`` takes: for a union in records, the common unit of members."""
+    spans = Counter[str | None]()
+    for piece in ranges:
+        spans[split_member(piece.source)[0]] += piece.end - piece.start
+    if len(parts) == 1:
+        return spans.total(), num_groups, parts[0].sizes.task_span
+    planned = sum(spans[each.part.name] // each.sizes.span_per_record for each in parts)
+    per_task = max(each.sizes.task_span // each.sizes.span_per_record for each in parts)
+    return planned, num_groups, per_task
 
 
 def _as_json(interval: Interval) -> dict[str, str]:
@@ -386,8 +421,8 @@ class Planner:
         if self._current is not None:
             return None
         decision = source.skip()
-        if decision is not None and self._spec.source.kind.topics:
-            self._require_neighbours_agree(source.inputs(None), [])
+        if decision is not None:
+            self._require_neighbours_agree(ranges_of_topics(self._spec, source), [])
         return decision or skip_without_labels(self._labels, datetime.now(UTC))
 
     def make(
@@ -446,6 +481,7 @@ class Planner:
             "rebuild": rebuild,
             "gaps": gaps,
             "marker": source.marker,
+            "markers": markers_of(source),
             "passed_over": dict(source.passed_over),
             "empty_because": unlabelled | source.empty_because(inputs, allow_gap),
             "references": earlier_references(self._spec, self._folder, self._interval.name),

@@ -11,8 +11,10 @@ from trainfeed.core.intervals import Interval
 from trainfeed.errors import FormatError, NotFoundError, SourceReplacedError
 from trainfeed.files.stores import Location
 from trainfeed.pipeline.inputs.kept_inputs import KeptInputs
-from trainfeed.pipeline.inputs.source_readers import Inputs, reader_of
+from trainfeed.pipeline.inputs.protocols import Inputs
+from trainfeed.pipeline.inputs.source_readers import reader_of
 from trainfeed.pipeline.landed_ranges import landing_file, promised_leaf
+from trainfeed.pipeline.members import MemberPart, parts_of, telling_member
 from trainfeed.pipeline.planner.planner import Planner
 from trainfeed.pipeline.plans import Plan, Planned, first_few, load_plan, plan_of_version, save_plan
 from trainfeed.pipeline.quarantine import told_reasons, unpublished_plans
@@ -78,19 +80,24 @@ def skip_unpublished(
         SourceReplacedError: Its log files are not those that the failed build planned.
         StorageError: The file system of the log files does not answer.
     """
-    if all(planned.unit == "offsets" for planned in origin.inputs.planned.values()):
-        return planner.skip(origin.inputs)
-    with reader_of(spec).open(spec, env, planner.folder, interval) as source:
-        skip = planner.skip(source)
-        if skip is None:
-            _require_same(planner, origin, source)
-    return skip
+    parts = parts_of(spec, origin.inputs.planned)
+    # No broker is asked.
+    for part in [each for each in parts if not each.spec.source.kind.topics]:
+        with (
+            telling_member(part.name),
+            reader_of(part.spec).open(part.spec, env, planner.folder, interval) as source,
+        ):
+            skip = source.skip() or planner.skip(origin.inputs)
+            if skip is not None:
+                return skip
+            _require_same(planner, origin, part, source)
+    return planner.skip(origin.inputs)
 
 
-def _require_same(planner: Planner, origin: Origin, source: Inputs) -> None:
+def _require_same(planner: Planner, origin: Origin, part: MemberPart, source: Inputs) -> None:
     """Refuse log files that came, went or changed since the build that failed."""
     found, _ = source.without_losses(None, None)
-    lines = _changes(origin.inputs.planned, found)
+    lines = _changes(part.inputs, found)
     if lines:
         name, interval = planner.folder.name, planner.interval
         raise SourceReplacedError(
@@ -189,11 +196,12 @@ def _saved(
 
 def _require_replayable(stage: Stage) -> None:
     """Refuse a replay whose records are gone, before a stage would ask the source for them."""
-    plan, kind = stage.plan, stage.spec.source.kind
-    if not kind.lands:
-        reader_of(stage.spec).check(stage, plan.inputs)
-        return
-    files = [landing_file(stage.landing, plan.inputs[each.source], each) for each in plan.ranges]
+    plan = stage.plan
+    in_place = [source for source in plan.inputs if not stage.lands(source)]
+    if in_place or not stage.spec.source.kind.lands:
+        reader_of(stage.spec).check(stage, in_place)
+    pieces = [each for each in plan.ranges if stage.lands(each.source)]
+    files = [landing_file(stage.landing, plan.inputs[each.source], each) for each in pieces]
     missing = [file.uri for file in files if not _is_whole(file)]
     if missing:
         raise NotFoundError(

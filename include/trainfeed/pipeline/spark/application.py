@@ -197,10 +197,15 @@ def _report(
 ) -> SparkReport:
     ledger = RecordAccount.total(accounts).ledger.values()
     records = sum(part.read.records for part in ledger)
-    lands = stage.spec.source.kind.lands
+    in_place = [
+        part.read.records
+        for account in accounts
+        for source, part in account.ledger.items()
+        if not stage.lands(source)
+    ]
     return SparkReport(
         verdict=verdict,
-        source_reads=0 if lands or verdict == "adopted" else records,
+        source_reads=0 if verdict == "adopted" else sum(in_place),
         records=records,
         samples=sum(entry.samples for entry in shards),
         quarantined=sum(part.quarantined.records for part in ledger),

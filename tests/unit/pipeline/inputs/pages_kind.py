@@ -19,7 +19,8 @@ from pydantic import BaseModel, ConfigDict
 
 from trainfeed.core.intervals import parse_time
 from trainfeed.errors import SourceReplacedError, WindowOpenError
-from trainfeed.pipeline.inputs.source_readers import READERS, Head, SourceReader
+from trainfeed.pipeline.inputs.protocols import Head, SourceReader
+from trainfeed.pipeline.inputs.source_readers import READERS
 from trainfeed.pipeline.plans import PlannedInput
 from trainfeed.sources import LANDING_SCHEMA
 from trainfeed.specification import LateRule, Measure

@@ -178,7 +178,7 @@ def test_pages_reports_and_dags_speak_of_a_further_kind(project):
         (
             "pages:",
             "pagse:",
-            "expected one of kafka, recorded, logs, iceberg, pages, got pagse; did you",
+            "expected one of kafka, recorded, logs, iceberg, union, pages, got pagse; did you",
         ),
     ],
 )
@@ -196,6 +196,7 @@ def test_every_row_of_a_specification_has_a_reader():
         "recorded": {"path": "./topic"},
         "logs": {"path": "/logs/dt={start:%Y-%m-%d}"},
         "iceberg": {"table": "shop.clicks"},
+        "union": {"eu": {"kafka": {"topic": "a"}}, "us": {"kafka": {"topic": "b"}}},
         "pages": {"folder": "/pages"},
     }
     assert list(rows) == list(WithPages.model_fields)
