@@ -9,8 +9,10 @@ import pytest
 
 from tests.support.warm import command
 from tests.unit.pipeline.log_project import make_log_project
+from trainfeed import open_dataset
 from trainfeed.core.accounts import Decision
 from trainfeed.core.intervals import intervals_in, parse_range
+from trainfeed.errors import ConfigError
 from trainfeed.files.stores import Location
 from trainfeed.look.status import Attempts, dataset_status
 from trainfeed.pipeline import BuildRequest
@@ -18,6 +20,7 @@ from trainfeed.pipeline.local import build
 from trainfeed.training.launch import window_job
 from trainfeed.upkeep.retention import Context, retire
 from trainfeed.versions import Version, cover
+from trainfeed.versions import schedule as recorded
 from trainfeed.versions.tag import apply_change, cover_tag, propose_tag
 
 ZONED = (
@@ -94,6 +97,29 @@ def test_every_hour_is_in_one_day_and_ranges_tags_and_status_agree(project):
     )
     states = [(each.interval, each.state) for each in found.intervals]
     assert states == [(name, "published") for name in names[:3]]
+
+
+def test_a_build_by_another_release_of_the_zone_stops_and_changes_nothing(project, monkeypatch):
+    """By that release, clocks of Berlin stayed in winter time: the 29th had 24 hours."""
+    built(project, "2026-03-28", "2026-03-29")
+    before = {path: path.read_bytes() for path in project.folder.path.rglob("*") if path.is_file()}
+    monkeypatch.setattr(recorded, "_zone_of", _without_summer(recorded._zone_of))
+    with pytest.raises(ConfigError, match="release 2031z here has others from 2026-03-29T01"):
+        built(project, "2026-03-30")
+    with pytest.raises(ConfigError, match="2031z"):
+        open_dataset("clicks", interval="2026-03-29", split="train", root=project.env.root)
+    after = {path: path.read_bytes() for path in project.folder.path.rglob("*") if path.is_file()}
+    assert {path: after.get(path) for path in before} == before
+    monkeypatch.undo()
+    built(project, "2026-03-30")
+
+
+def _without_summer(own):
+    def zone_of(name, first, until):
+        zone = own(name, first, until)
+        return recorded._Zone(zone.name, "2031z", zone.until, zone.offsets[:1])
+
+    return zone_of
 
 
 def test_trainings_retention_and_a_second_build_go_by_days_of_the_zone(project):

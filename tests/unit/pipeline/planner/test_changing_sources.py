@@ -11,7 +11,16 @@ import pytest
 from tests.unit.look.status.test_status import status_of
 from tests.unit.pipeline.clicks import DAY_MS, START_MS, batch, event
 from trainfeed import open_dataset
-from trainfeed.errors import ConflictError, SourceReplacedError, SpecError, WindowOpenError
+from trainfeed.errors import (
+    ConflictError,
+    OffsetOutOfRangeError,
+    Outcome,
+    SourceReplacedError,
+    SpecError,
+    StorageError,
+    TopicNotFoundError,
+    WindowOpenError,
+)
 from trainfeed.look.outdated import find_outdated
 from trainfeed.pipeline.preview import dry_run
 from trainfeed.specification.model import fingerprint_fields
@@ -68,11 +77,11 @@ def project(project):
     )
 
 
-def read_keys(project):
+def read_keys(project, days=DAYS):
     """The keys of all samples that readers get, each with how often."""
     found = Counter()
     for split in ("train", "eval"):
-        asked = {"interval": f"{DAYS[0]}/{DAYS[-1]}", "split": split, "root": project.env.root}
+        asked = {"interval": f"{days[0]}/{days[-1]}", "split": split, "root": project.env.root}
         found.update(int(sample["value"]) for sample in open_dataset("clicks", **asked).reader()())
     return found
 
@@ -183,6 +192,52 @@ def test_each_source_waits_by_its_own_rules(project, tmp_path):
     states = {each.interval: each.state for each in found.intervals}
     assert states[DAYS[2]] == "waiting"
     assert states[DAYS[3]] == "published"
+
+
+def test_an_archive_that_is_away_stops_only_its_own_days(project):
+    project.edit(ONE, THREE)
+    project.build(DAYS[2])
+    away = replace(project, env=replace(project.env, logs={"hdfs_default": "hdfs://127.0.0.1:1/"}))
+    assert away.build(DAYS[3])["verdict"] == "built"
+    assert away.build(DAYS[2])["verdict"] == "identical"
+    with pytest.raises(StorageError) as caught:
+        away.build(DAYS[1])
+    assert caught.value.outcome is Outcome.RETRY
+    assert not project.folder.interval(DAYS[1]).exists()
+    assert project.build(DAYS[1])["verdict"] == "built"
+    assert read_keys(project, DAYS[1:4]) == dict.fromkeys([*keys(1), *keys(2), *keys(3)], 1)
+
+
+def test_a_topic_that_is_away_stops_only_its_own_days(project):
+    project.edit(ONE, THREE)
+    project.build(DAYS[3])
+    (project.path / "recorded/clicks").rename(project.path / "away")
+    for day in DAYS[:3]:
+        assert project.build(day)["verdict"] == "built"
+    assert project.build(DAYS[3])["verdict"] == "identical"
+    with pytest.raises(TopicNotFoundError):
+        project.build(DAYS[4])
+
+
+def test_a_topic_that_was_made_again_at_the_change_touches_no_day_of_the_archive(project):
+    project.edit(ONE, THREE)
+    for day in (DAYS[2], DAYS[3]):
+        project.build(day)
+    before = digests(project, [DAYS[2], DAYS[3]])
+    rows = [event(key, START_MS + 4 * DAY_MS + key * 1000) for key in keys(4)]
+    rows.append(event(0, START_MS + 6 * DAY_MS))
+    project.record({0: [batch(rows)]}, uuid="22222222-1111-4111-8111-111111111111")
+    with pytest.raises(SourceReplacedError, match="clicks"):
+        project.build(DAYS[3])
+    with pytest.raises(OffsetOutOfRangeError, match="deleted and created again"):
+        project.build(DAYS[4])
+    assert project.build(DAYS[2])["verdict"] == "identical"
+    assert project.build(DAYS[1])["verdict"] == "built"
+    assert digests(project, [DAYS[2], DAYS[3]]) == before
+    # A person who knows that nothing is lost says so.
+    assert project.build(DAYS[4], allow_gap="nobody wrote meanwhile")["verdict"] == "built"
+    found = read_keys(project, DAYS[1:5])
+    assert found == dict.fromkeys([key for day in range(1, 5) for key in keys(day)], 1)
 
 
 def test_a_dry_run_reads_what_the_interval_has(project):
