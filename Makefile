@@ -177,9 +177,9 @@ golden: setup-dev ## A scripted life of every command: all files, answers and fa
 	$(BIN)python -m tests.golden compare
 model: setup-dev ## Five thousand random logs against an oracle: no record is lost in silence
 	$(NICE) $(BIN)python -m pytest tests/model -m "not nightly $(LANE)" --disable-socket --allow-unix-socket -n 2 $(REPORT) $(PYTEST)
-# Within the services. Tests of HDFS run beside those of CephFS, Kafka and, in `make ci`, Spark, as they
+# Within the services. Tests of HDFS and S3 run beside those of CephFS, Kafka and, in `make ci`, Spark, as they
 # mostly wait, and the model computes meanwhile.
-FIRST_LANE := tests/integration/hdfs
+FIRST_LANE := $(addprefix tests/integration/,hdfs s3)
 SECOND_LANE = $(addprefix tests/integration/,cephfs kafka registry recordio_original $(SPARK))
 others-hdfs:
 	$(BIN)python -m pytest -m "not nightly $(LANE)" $(FIRST_LANE) $(REPORT) $(PYTEST)
