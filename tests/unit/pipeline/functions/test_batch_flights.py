@@ -22,7 +22,6 @@ from trainfeed.pipeline.functions.modes import iter_landed
 from trainfeed.pipeline.functions.user_function import judge, source_batch
 from trainfeed.pipeline.local import build
 from trainfeed.preprocessing import Filtered, Record, Reject, json_columns
-from trainfeed.readers import open_dataset
 from trainfeed.sources import LANDING_SCHEMA
 from trainfeed.specification import load_spec
 from trainfeed.versions import DatasetFolder, Version, init_root
@@ -97,66 +96,6 @@ def test_days_of_departures_and_broken_lines(tmp_path, data):
     assert one.manifest.quarantine["records"] > 0
     assert one.manifest.filtered.keys() == {"cancelled", "diverted"}
     assert_equal(one, other)
-
-
-NUMBERS = (
-    "year", "month", "day", "dep_time", "sched_dep_time", "sched_arr_time", "arr_delay", "flight",
-    "distance",
-)  # fmt: skip
-TEXTS = ("carrier", "origin", "dest", "time_hour")
-TYPES = {**dict.fromkeys(NUMBERS, "int64"), **dict.fromkeys((*TEXTS, "tailnum"), "str")}
-
-
-def as_object(value):
-    try:
-        return json.loads(value)
-    except ValueError:
-        return None
-
-
-def day_of_files(path, kind, rows):
-    """Write the departures of a day as two files of a kind; return what dataset.yaml says of it."""
-    folder = path / kind / "logs" / "2013-01-02"
-    folder.mkdir(parents=True)
-    for number, part in enumerate((rows[:200], rows[200:])):
-        file = folder / f"part-{number}"
-        if kind == "parquet":
-            schema = pa.schema([(name, pa.type_for_alias(TYPES[name])) for name in TYPES])
-            pq.write_table(pa.Table.from_pylist(part, schema), file, row_group_size=70)
-        elif kind == "csv":
-            cells = [[("" if row[n] is None else str(row[n])) for n in TYPES] for row in part]
-            lines = [",".join(each) for each in ([*TYPES], *cells)]
-            file.write_text("\n".join(lines) + "\n")
-        else:
-            file.write_text("".join(json.dumps(row) + "\n" for row in part))
-    (folder / "_SUCCESS").touch()
-    fields = "" if kind in {"lines", "parquet"} else f", fields: {json.dumps(TYPES)}"
-    return f'logs: {{path: "/{{start:%Y-%m-%d}}", split_bytes: 9KiB, format: {kind}{fields}}}'
-
-
-@pytest.mark.parametrize("form", ["record", "batch"])
-def test_the_same_departures_as_json_lines_csv_and_parquet_give_equal_samples(tmp_path, data, form):
-    events = select_days(read_events(data), date(2013, 1, 2), date(2013, 1, 2))
-    # Without the lines that were broken: a file of columns cannot have them.
-    found = [parsed for value in events["value"].to_pylist() if (parsed := as_object(value))]
-    rows = [{name: row[name] for name in TYPES} for row in found if TYPES.keys() <= row.keys()]
-    rows = [row for row in rows if all(type(row[n]) in {int, type(None)} for n in NUMBERS)]
-    assert len(rows) > 250
-    samples, counts = {}, {}
-    for kind in ("lines", "json", "csv", "parquet"):
-        logs = day_of_files(tmp_path, kind, rows)
-        made = version(tmp_path / kind, form, data, "2013-01-02", logs=logs)
-        samples[kind] = sorted(
-            (sample["label"].item(), sample["indices"].tobytes(), sample["values"].tobytes())
-            for split in made.manifest.splits
-            for sample in open_dataset(made.path, split=split).reader()()
-        )
-        counts[kind] = dict(made.manifest.filtered)
-        assert made.manifest.quarantine["records"] == 0
-    assert counts["csv"].pop("header") == 2
-    assert len(samples["lines"]) > 200
-    for kind in ("json", "csv", "parquet"):
-        assert (samples[kind], counts[kind]) == (samples["lines"], counts["lines"])
 
 
 @pytest.mark.skipif(
