@@ -243,7 +243,7 @@ def _plan(env: Environment) -> dict[str, Any]:
     spec = load_spec(env.datasets / "small")
     started = time.perf_counter()
     report = plan(spec, spec.schedule_model().interval_named(DAY), env).to_json()
-    return {"tasks": report.get("tasks"), "seconds": round(time.perf_counter() - started, 2)}
+    return {"verdict": report["verdict"], "seconds": round(time.perf_counter() - started, 2)}
 
 
 def _build(env: Environment) -> dict[str, Any]:
