@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import chain
@@ -243,6 +244,23 @@ def _shown(found: Mapping[str, Any], column: str) -> str:
 
 # --- ``trainfeed build --dry-run``: what builds of some intervals would do
 
+# What they warn of stands in the report of a dry run.
+_REPORTED: Final = ("trainfeed.pipeline.plan", "trainfeed.pipeline.planner.decision")
+
+
+@contextmanager
+def _without_warnings(names: Iterable[str]) -> Iterator[None]:
+    """Keep loggers from warnings."""
+    loggers = [logging.getLogger(name) for name in names]
+    levels = [logger.level for logger in loggers]
+    try:
+        for logger in loggers:
+            logger.setLevel(logging.ERROR)
+        yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
+
 
 def dry_runs(
     spec: DatasetSpec,
@@ -268,7 +286,7 @@ def dry_runs(
 
     reports: list[DryRun | _Refused] = []
     failed = 0
-    with progress(f"planning {spec.name}") as tell:
+    with progress(f"planning {spec.name}") as tell, _without_warnings(_REPORTED):
         for number, interval in enumerate(intervals):
             tell(len(intervals), number)
             try:

@@ -3,6 +3,7 @@
 import json
 import logging
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -100,6 +101,16 @@ def test_a_range_that_is_ended_ends_its_builds_and_starts_no_other(project, tmp_
     assert {report["status"] for report in reports} == {None}
     assert [report["error"]["message"] for report in reports] == ["ended"] + ["not started"] * 30
     assert "Traceback" not in message
+
+
+def test_a_dry_run_says_once_that_a_source_is_away_and_a_build_warns_of_it(cli, project, caplog):
+    said = "its source was not compared"
+    project.build()
+    shutil.rmtree(project.path / "recorded")
+    status, output, _ = cli("build", "clicks/2024-03-01", "--dry-run")
+    assert (status, output.count(said), caplog.text.count(said)) == (0, 1, 0)
+    assert cli("build", "clicks/2024-03-01")[0] == 0
+    assert caplog.text.count(said) == 1
 
 
 def test_a_dry_run_of_a_range_says_each_and_fails_if_one_would(cli, project):
