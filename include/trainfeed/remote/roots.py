@@ -13,7 +13,7 @@ import os
 import re
 import shutil
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -34,6 +34,7 @@ from trainfeed.errors import (
 from trainfeed.files import UnfinishedFile, make_folders, os_errors
 from trainfeed.files.stores import FileSystem, Location
 from trainfeed.files.stores.https import HttpsFiles
+from trainfeed.files.stores.s3 import S3FileSystem
 from trainfeed.remote.cache import cache_at
 from trainfeed.remote.index import (
     INDEX,
@@ -44,6 +45,7 @@ from trainfeed.remote.index import (
     require_listed,
 )
 from trainfeed.remote.shards import CachePlace, RemoteShards
+from trainfeed.versions.bucket_versions import BucketVersion
 from trainfeed.versions.chunk_index import Chunk, ChunkTable
 from trainfeed.versions.layout import (
     MANIFEST,
@@ -76,6 +78,9 @@ class RootFiles(Protocol):
     def read(self, path: str) -> bytes | None:
         """Return the content of a small file; None if there is none."""
 
+    def read_listed(self, path: str, sha256: str) -> bytes | None:
+        """Return the content of a file that a manifest lists with its digest; None likewise."""
+
 
 @dataclass(frozen=True)
 class ListedFiles:
@@ -96,6 +101,30 @@ class ListedFiles:
             return (self.root / path).read_bytes(max_bytes=canonical_json.MAX_BYTES)
         except NotFoundError:
             return None
+
+    def read_listed(self, path: str, sha256: str) -> bytes | None:  # noqa: ARG002
+        """Return the content of a listed file; see ``RootFiles``."""
+        return self.read(path)
+
+
+class BucketFiles(ListedFiles):
+    """A root in a bucket, as ``trainfeed.versions.bucket_versions`` publishes there."""
+
+    def read(self, path: str) -> bytes | None:
+        """Return the content of a small file; the digest of a manifest is in its metadata."""
+        folder, _, name = path.rpartition("/")
+        if name != MANIFEST_DIGEST:
+            return super().read(path)
+        try:
+            return f"{BucketVersion(self.root / folder).promised()}\n".encode()
+        except NotFoundError:
+            return None
+
+    def read_listed(self, path: str, sha256: str) -> bytes | None:
+        """Return the content of a listed file, which is under its digest; see ``RootFiles``."""
+        folder, _, name = path.rpartition("/")
+        place = BucketVersion(self.root / folder).file(name, sha256)
+        return ListedFiles(place.parent).read(name)
 
 
 class IndexedFiles:
@@ -140,6 +169,10 @@ class IndexedFiles:
         with suppress(FormatError):
             return require_listed(place.read_bytes(max_bytes=entry[0]), entry, place.uri)
         return require_listed(place.read_bytes(max_bytes=entry[0]), entry, place.uri)
+
+    def read_listed(self, path: str, sha256: str) -> bytes | None:  # noqa: ARG002
+        """Return the content of a listed file, compared with the index; see ``RootFiles``."""
+        return self.read(path)
 
 
 # --- A data set at a store, by copies of its small files
@@ -304,7 +337,7 @@ class RemoteFolder(DatasetFolder):
                 return
         found = None
         for _ in range(2):
-            data = self._files.read(self._relative(path))
+            data = self._files.read_listed(self._relative(path), entry[1])
             found = None if data is None else _digest(data)
             if data is not None and found == entry:
                 _write(path, data)
@@ -410,8 +443,7 @@ class RemoteRoot:
         try:
             # Two openings at once would mix a decision with one that came after it.
             fcntl.flock(fd, fcntl.LOCK_EX)
-            is_indexed = self.location.fs.scheme == HttpsFiles.scheme
-            files: RootFiles = (IndexedFiles if is_indexed else ListedFiles)(self.location)
+            files: RootFiles = _FILES.get(self.location.fs.scheme, ListedFiles)(self.location)
             yield lambda root, name: RemoteFolder(root, name, files)
         finally:
             os.close(fd)
@@ -436,7 +468,7 @@ class RemoteRoot:
         for version in versions:
             first, num_before = len(shards), len(chunks)
             home = self.location / version.path.relative_to(self.copies).as_posix()
-            shards += [home / path.name for path in version.shard_paths(split, sizes=False)]
+            shards += self._shards(home, version, split)
             own = [(first + c.shard, c.info) for c in version.chunks(split) if c.info.num_records]
             chunks += own
             if own:
@@ -444,6 +476,20 @@ class RemoteRoot:
                 parts.append((part[:32], len(chunks) - num_before))
         deadline = {} if deadline_s is None else {"deadline_s": deadline_s}
         return RemoteShards(shards, ChunkTable.of(chunks), parts, self.place, **deadline)
+
+    def _shards(self, home: Location, version: Version, split: str) -> list[Location]:
+        names = [path.name for path in version.shard_paths(split, sizes=False)]
+        if self.location.fs.scheme != S3FileSystem.scheme:
+            return [home / name for name in names]
+        digests = version.manifest.file_digests()
+        return [BucketVersion(home).file(name, digests[name][1]) for name in names]
+
+
+# Others list their folders, and have files under their names.
+_FILES: Final[Mapping[str, Callable[[Location], RootFiles]]] = {
+    HttpsFiles.scheme: IndexedFiles,
+    S3FileSystem.scheme: BucketFiles,
+}
 
 
 def _location(uri: str) -> Location:

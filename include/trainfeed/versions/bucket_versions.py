@@ -72,6 +72,24 @@ class BucketVersion(NamedTuple):
         """Return the place of a file that the manifest lists."""
         return self.folder / _FILES / sha256 / name
 
+    def promised(self) -> str:
+        """Return the SHA-256 of the manifest in hex, as its metadata have it.
+
+        Raises:
+            NotFoundError: The version is not there.
+            FormatError: Nobody published it in the bucket; it was copied.
+            StorageError: The store refused or failed.
+        """
+        place = self.folder / MANIFEST
+        found = bucket_of(place).attributes(place.path).get(_SHA256)
+        if found is None:
+            raise FormatError(
+                "expected a manifest with its digest in the metadata, got one without; files were"
+                " copied here, and no version was published",
+                path=place.uri,
+            )
+        return found
+
     def read(self) -> tuple[Manifest, str]:
         """Read the manifest, and compare it with the digest in its metadata.
 
@@ -85,7 +103,7 @@ class BucketVersion(NamedTuple):
             StorageError: The store refused or failed.
         """
         place = self.folder / MANIFEST
-        promised = bucket_of(place).attributes(place.path).get(_SHA256)
+        promised = self.promised()
         data = place.read_bytes(max_bytes=MOST_MANIFEST_BYTES)
         actual = hashlib.sha256(data).hexdigest()
         if actual != promised:

@@ -1,0 +1,92 @@
+"""Versions in a real bucket are read as those of the folder that they were published from."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.unit.pipeline.conftest import make_project
+from trainfeed.errors import FormatError, WindowIncompleteError
+from trainfeed.files.stores import Location
+from trainfeed.loader import DataLoader
+from trainfeed.readers import open_dataset
+from trainfeed.versions import bucket_root
+from trainfeed.versions.bucket_root import init_bucket_root
+from trainfeed.versions.bucket_versions import BucketVersion, publish_into
+
+DAYS = ("2024-03-01", "2024-03-02")
+
+
+@pytest.fixture
+def project(tmp_path):
+    project = make_project(tmp_path / "project")
+    for day in DAYS:
+        project.prebuilt(day)
+    return project
+
+
+@pytest.fixture
+def root(project, folder: Location, tmp_path, monkeypatch) -> Location:
+    """A root in a bucket with both days; its probe is a test of its own."""
+    monkeypatch.setattr(bucket_root, "probe_bucket", lambda _: None)
+    monkeypatch.setenv("TRAINFEED_CACHE", str(tmp_path / "cache"))
+    init_bucket_root(folder)
+    for day in DAYS:
+        publish_into(folder, project.folder.version(day, 1))
+    return folder
+
+
+def opened(root, **options):
+    options = {"interval": "/".join(DAYS), "split": "train"} | options
+    return open_dataset("clicks", root=root, **options)
+
+
+def batches(dataset, state=None, **options):
+    found = []
+    with DataLoader(dataset, 7, shuffle=True, **options) as loader:
+        if state is not None:
+            loader.load_state_dict(state)
+        found.extend(
+            ({k: np.array(v) for k, v in batch.items()}, loader.state_dict()) for batch in loader
+        )
+    return found
+
+
+def test_samples_are_those_of_the_folder(project, root: Location) -> None:
+    here, afar = opened(project.env.root), opened(root.uri)
+    assert list(afar.reader()()) == list(here.reader()())
+    assert afar.version == here.version
+
+
+@pytest.mark.parametrize("options", [{}, {"num_threads": 2}, {"num_workers": 2}])
+def test_a_training_goes_on_from_a_state_of_the_folder(project, root: Location, options) -> None:
+    here = batches(opened(project.env.root))
+    afar = batches(opened(root.uri), here[3][1], **options)
+    assert [each for _, each in afar] == [each for _, each in here[4:]]
+    for (one, _), (other, _) in zip(afar, here[4:], strict=True):
+        assert all(np.array_equal(one[name], other[name]) for name in other)
+
+
+def test_a_day_without_a_manifest_is_not_published(root: Location) -> None:
+    (BucketVersion.at(root, "clicks", DAYS[1], 1).folder / "MANIFEST.json").delete()
+    with pytest.raises(WindowIncompleteError, match=DAYS[1]):
+        opened(root.uri)
+
+
+def test_damage_is_named(root: Location) -> None:
+    version = BucketVersion.at(root, "clicks", DAYS[0], 1)
+    manifest, _ = version.read()
+    for name, (num_bytes, sha256) in manifest.file_digests().items():
+        if "train" in name:
+            version.file(name, sha256).write_atomic(lambda f, n=num_bytes: f.write(bytes(n)))
+    with pytest.raises(FormatError, match="train"):
+        list(opened(root.uri).reader()())
+
+
+def test_a_manifest_that_was_copied_is_no_version(root: Location) -> None:
+    place = BucketVersion.at(root, "clicks", DAYS[0], 1).folder / "MANIFEST.json"
+    data = place.read_bytes()
+    place.delete()
+    place.write_atomic(lambda file: file.write(data))
+    with pytest.raises(FormatError, match="copied"):
+        opened(root.uri)
