@@ -15,7 +15,6 @@ LONG_MODULES = {
     "include/trainfeed/errors.py": "the whole tree of errors, which is read as a list",
     "include/trainfeed/files/stores/folder_transfer.py": "one transfer, from source to rename",
     "include/trainfeed/pipeline/check.py": "one stage",
-    "include/trainfeed/pipeline/inputs/source_readers.py": "each kind of source beside the others",
     "include/trainfeed/pipeline/plans.py": "one file on disk, with all of its parts",
     "include/trainfeed/recordio/read.py": "the ways to read records share one walk over chunks",
     "include/trainfeed/serving/pfs/routes.py": "all routes of one server",
