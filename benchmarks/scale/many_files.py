@@ -65,8 +65,10 @@ def make(record, lookups):
 """
 _POLL_S: Final = 0.05
 # A client of HDFS waits 400 ms if it closes a file before its DataNode has reported the block.
-_AT_ONCE: Final = {"local": 4, "hdfs": 200}
+_AT_ONCE: Final = {"local": 4, "hdfs": 40}
 _PER_CALL: Final = 50
+_TRIES: Final = 10
+_RETRY_S: Final = 2.0
 # The NameNode brings its counts up to date after so many seconds.
 _COUNTS_S: Final = 11.0
 
@@ -199,9 +201,16 @@ def _hdfs_files(store: Store, numbers: range) -> None:
     client = hdfs_native.Client(address)
     options = hdfs_native.WriteOptions(overwrite=True, create_parent=True)
     for name, lines in _contents(numbers):
-        writer = client.create(f"{store.folder.path}/{name}", options)
-        writer.write(lines)
-        writer.close()
+        for left in reversed(range(_TRIES)):
+            try:
+                writer = client.create(f"{store.folder.path}/{name}", options)
+                writer.write(lines)
+                writer.close()
+                break
+            except RuntimeError:  # the only DataNode is busy, and taken for one that is away
+                if not left:
+                    raise
+                time.sleep(_RETRY_S)
 
 
 def _watched(command: list[str], step: str, store: Store) -> None:

@@ -77,13 +77,13 @@ class BucketVersion(NamedTuple):
 
         Raises:
             NotFoundError: The version is not there.
-            FormatError: Nobody published it in the bucket; it was copied.
+            ChecksumError: Nobody published it in the bucket; it was copied, or overwritten.
             StorageError: The store refused or failed.
         """
         place = self.folder / MANIFEST
         found = bucket_of(place).attributes(place.path).get(_SHA256)
         if found is None:
-            raise FormatError(
+            raise ChecksumError(
                 "expected a manifest with its digest in the metadata, got one without; files were"
                 " copied here, and no version was published",
                 path=place.uri,

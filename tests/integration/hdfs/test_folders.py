@@ -396,7 +396,7 @@ def replacing_loop(store: Location, folders: list[Path], stop: threading.Event) 
         new = store / f"new-{number}"
         upload(folders[number % len(folders)], new)
         (store / "v1").delete(recursive=True)
-        new.rename(store / "v1")
+        new.renaming("a test").rename(store / "v1")
 
 
 def downloads_during_replacement(store: Location, tmp_path: Path, times: int) -> dict[str, int]:

@@ -269,6 +269,13 @@ _OF_OBJECT_STORES: Final = (
     "AWS_SESSION_TOKEN",
     "AWS_WEB_IDENTITY_TOKEN_FILE",
 )
+# Each of these is enough for a client.
+_KEYS_OF_OBJECT_STORES: Final = (
+    ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"),
+    ("AWS_ROLE_ARN", "AWS_WEB_IDENTITY_TOKEN_FILE"),
+    ("AWS_CONTAINER_CREDENTIALS_FULL_URI",),
+    ("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",),
+)
 # Variables for spark-submit: where Java and the settings of clusters are.
 _OF_SPARK: Final = (
     "JAVA_HOME",
@@ -335,7 +342,17 @@ def use_object_stores() -> None:
 
 
 def object_store_address() -> tuple[str, Path | None]:
-    """Return the address of object stores, empty for that of AWS, and the authorities for it."""
+    """Return the address of object stores, empty for that of AWS, and the authorities for it.
+
+    Raises:
+        ConfigError: No variable says where keys are; a client would ask the network for them.
+    """
+    if not any(all(map(os.environ.get, names)) for names in _KEYS_OF_OBJECT_STORES):
+        raise ConfigError(
+            "expected AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or where keys are"
+            " (AWS_WEB_IDENTITY_TOKEN_FILE with AWS_ROLE_ARN, AWS_CONTAINER_CREDENTIALS_…), got"
+            " none of them; no store was asked, nor the metadata service of a machine"
+        )
     address = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or ""
     authorities = os.environ.get("AWS_CA_BUNDLE")
     return address, Path(authorities) if authorities else None

@@ -137,6 +137,7 @@ class WorkerProcess(ProgramChild):
 
     def __init__(self) -> None:
         token = uuid.uuid4().hex
+        self._environ = worker_environ()
         progress = os.memfd_create("trainfeed-progress")
         # Its memory stays mapped.
         with ExitStack() as files:
@@ -147,7 +148,7 @@ class WorkerProcess(ProgramChild):
                 fds=[progress],
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
-                env={**worker_environ(), VARIABLE: token},
+                env={**self._environ, VARIABLE: token},
                 process_group=0,
             )
             self.place = WorkerPlace(progress)
@@ -167,6 +168,10 @@ class WorkerProcess(ProgramChild):
         """Whether the worker can take a job."""
         # A worker that was told to end may still be there for a moment.
         return not self.was_told_to_end and not self.has_ended()
+
+    def has_environ_of_now(self) -> bool:
+        """Return whether a worker that is started now would get the same variables."""
+        return self._environ == worker_environ()
 
     def submit(self, job: Job[object]) -> None:
         """Send a job; one at a time.
@@ -450,7 +455,8 @@ def _idle_worker(memory_bytes: int) -> WorkerProcess | None:
             if not _idle:
                 return None
             worker = _idle.pop()
-        if worker.is_alive and worker.rss_bytes() <= memory_bytes:
+        is_fit = worker.is_alive and worker.has_environ_of_now()
+        if is_fit and worker.rss_bytes() <= memory_bytes:
             return worker
         worker.kill()
 

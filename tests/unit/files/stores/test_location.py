@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import random
 import subprocess
 import sys
@@ -132,3 +133,14 @@ def test_a_small_file_takes_little_memory_and_a_large_one_is_whole(tmp_path: Pat
     assert large.read_bytes(max_bytes=len(content)) == content
     with pytest.raises(FormatError, match="at most"):
         large.read_bytes(max_bytes=len(content) - 1)
+
+
+@pytest.mark.parametrize("halves", [(), ("AWS_ACCESS_KEY_ID",), ("AWS_ROLE_ARN",)])
+def test_without_keys_nobody_is_asked_for_them(monkeypatch, halves):
+    for name in os.environ:
+        if name.startswith("AWS_"):
+            monkeypatch.delenv(name)
+    for name in halves:
+        monkeypatch.setenv(name, "x")
+    with pytest.raises(ConfigError, match="AWS_ACCESS_KEY_ID"):
+        Location.parse("s3://bucket/prefix").exists()

@@ -39,6 +39,17 @@ def test_workers_started_early_are_those_that_do_the_work(project):
     assert workers() == started
 
 
+def test_a_worker_with_the_variables_of_before_is_not_used_again(project, monkeypatch):
+    start_workers(2)
+    before = workers()
+    assert len(before) == 2
+    monkeypatch.setenv("HADOOP_USER_NAME", "somebody")
+    project.edit("seed: 7", MANY)
+    project.build()
+    assert workers()
+    assert not workers() & before
+
+
 def test_an_interval_that_is_published_starts_no_worker(project):
     project.build()
     _engine.stop_workers()
