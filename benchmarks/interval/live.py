@@ -177,14 +177,9 @@ def _read(root: Path, starts: list[datetime]) -> None:
     began = time.perf_counter()
     train = open_dataset(DATASET, root=root, interval=f"{names[0]}/{names[-1]}", split="train")
     opened_s = time.perf_counter() - began
-    numbers = sorted(sample["number"] for sample in train())
-    alone = [
-        [
-            sample["number"]
-            for sample in open_dataset(DATASET, root=root, interval=n, split="train")()
-        ]
-        for n in names
-    ]
+    numbers = sorted(sample["number"] for sample in train.reader()())
+    each = [open_dataset(DATASET, root=root, interval=name, split="train") for name in names]
+    alone = [[sample["number"] for sample in one.reader()()] for one in each]
     if numbers != list(range(len(names))) or alone != [[number] for number in numbers]:
         raise SystemExit(f"the range has {numbers}, its intervals {alone}")
     console.print(f"{len(names)} intervals, each with its record; opened in {opened_s:.2f} s")
