@@ -1,8 +1,8 @@
 """Publication roots at a store: their small files are copied, their shards come through a cache.
 
 The copies have the shape of a root, so all that finds, orders and opens versions works on them as
-on a root that is mounted. What people decide anew is copied at every opening, under a lock;
-manifests, which never change, once.
+on a root that is mounted. Decisions of people are copied at every opening, under a lock;
+manifests, which never change, are copied once.
 """
 
 from __future__ import annotations
@@ -245,7 +245,7 @@ class RemoteFolder(DatasetFolder):
         try:
             span = parse_range(asked)
         except WindowError:
-            return  # whoever opens it says so
+            return  # the call that opens the range reports it
 
         def may_start(name: str) -> bool:
             with suppress(WindowError):
