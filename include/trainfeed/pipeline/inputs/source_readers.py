@@ -164,20 +164,47 @@ _THREADS: Final = 8
 
 
 def check_folder(stage: Stage, sources: Iterable[str]) -> None:
-    """Compare the folder of the interval with the plan.
+    """Compare the files of a task with the plan, and once in a build the names in the folder.
+
+    The names are the part of the task that reads the first range: with each task, they would take
+    a time that grows with the square of the number of files.
 
     Args:
         stage: The stage at work.
-        sources: Sources whose files are compared by all facts; the others are compared by name.
+        sources: Sources whose files are compared by all facts; none if the plan has no range.
 
     Raises:
         SourceReplacedError: Files changed, vanished, were replaced or added; it names them.
         FormatError: An entry was added that is neither a log file nor passed over.
     """
+    _require_marker(stage)
+    names = sorted(sources)
+    first = next((piece.source for piece in stage.plan.ranges), None)
+    wanted = [_file(stage, source) for source in names]
+    problems: list[str] = []
+    infos: dict[str, FileInfo] = {}
+    if first is None or first in names:
+        infos, problems = _listed(stage)
+        wanted = [file for file in wanted if file.path in infos]
+
+    def look(file: PlannedFile) -> list[str]:
+        try:
+            location = log_location(stage.env, file.connection, file.path)
+            return _changes(stage, file, infos.get(file.path) or location.stat())
+        except NotFoundError:
+            return [f"{file.path} is gone"]
+
+    with ThreadPoolExecutor(_THREADS, "logs") as pool:
+        for changes in pool.map(look, wanted):
+            problems += changes
+    _refuse(stage, problems)
+
+
+def _listed(stage: Stage) -> tuple[dict[str, FileInfo], list[str]]:
+    """Return the files of the folder by path, and what differs from the plan by its name."""
     interval = _interval(stage)
     folders = logs_folders(_logs(stage), stage.env, interval)
     path = expand_path(_logs(stage).path, interval, _logs(stage).zone)
-    _require_marker(stage)
     planned = paths_of(stage.plan.inputs)
     try:
         entries = list_entries(folders, _logs(stage).marker)
@@ -189,14 +216,7 @@ def check_folder(stage: Stage, sources: Iterable[str]) -> None:
         found = {f"{path}/{name}": info for name, info in entries.infos.items()}
         logs = {f"{path}/{info.name}" for info in entries.logs}
     problems = [f"{path} was added" for path in sorted(logs - planned)]
-    problems += [f"{path} is gone" for path in sorted(planned - found.keys())]
-    # Names come from one listing; the other facts of a file take a request or two.
-    wanted = [_file(stage, source) for source in sorted(sources)]
-    known = [file for file in wanted if file.path in found]
-    with ThreadPoolExecutor(_THREADS, "logs") as pool:
-        for changes in pool.map(lambda file: _changes(stage, file, found[file.path]), known):
-            problems += changes
-    _refuse(stage, problems)
+    return found, problems + [f"{path} is gone" for path in sorted(planned - found.keys())]
 
 
 def iter_log(stage: Stage, piece: PlannedRange) -> Iterator[pa.RecordBatch]:

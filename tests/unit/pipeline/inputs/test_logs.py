@@ -274,6 +274,21 @@ def test_what_changed_between_plan_and_ingest_is_named(project, happen, message,
     assert not (project.path / "landing").exists()
 
 
+def test_the_names_in_a_folder_are_compared_once_and_each_file_by_its_own_task(project):
+    """All names with each task would take a time that grows with the square of their number."""
+    project.edit("split: {", "resources: {records_per_task: 100}\nsplit: {")
+    where = planned(project)
+    first, *others = range(len(load_plan(project.folder, where.ref).ingest))
+    add(project)
+    assert [ingest(where, unit).verdict for unit in others] == ["verified"] * len(others)
+    with pytest.raises(SourceReplacedError, match=r"part-4\.txt was added"):
+        ingest(where, first)
+    (project.logs / "part-4.txt").unlink()
+    remove(project)
+    with pytest.raises(SourceReplacedError, match=r"part-2\.txt\.zst is gone"):
+        ingest(where, others[-1])
+
+
 @pytest.mark.parametrize(
     ("happen", "message"),
     [c for c in CHANGES if c[0] is not add],
