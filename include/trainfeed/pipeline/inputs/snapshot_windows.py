@@ -37,8 +37,9 @@ class TableBoundary:
         table_uuid: The table's own id.
         at: The time, in UTC.
         found_at: When the boundary was found.
-        snapshot: Id of the snapshot; None if the table had none.
-        sequence: Its sequence number, 0 without a snapshot.
+        snapshot: Id of the snapshot; None if the table had none, or has none any more.
+        sequence: Its sequence number. Without a snapshot that of the last one that was expired when
+            the boundary was found, as far as is known; 0 if the table had none at all.
     """
 
     dataset: str
@@ -47,6 +48,11 @@ class TableBoundary:
     found_at: canonical_json.Time
     snapshot: int | None
     sequence: int
+
+    @property
+    def next_sequence(self) -> int:
+        """The sequence number behind the snapshot; the first one without a snapshot."""
+        return 1 if self.snapshot is None else self.sequence + 1
 
 
 _BOUNDARIES: Final = RecordFile(
@@ -99,13 +105,15 @@ class TableEdges:
             return
         number = self.find(at)
         last = self._table.commits[number - 1] if number else None
+        # What was before the oldest snapshot says nothing of a time before it any more.
+        expired = 0 if self._table.is_whole else self._table.commits[0].sequence - 1
         boundary = TableBoundary(
             dataset=self._folder.name,
             table_uuid=self._table.uuid,
             at=format_time(at),
             found_at=format_time(self._now.replace(microsecond=0)),
             snapshot=None if last is None else last.id,
-            sequence=0 if last is None else last.sequence,
+            sequence=expired if last is None else last.sequence,
         )
         _BOUNDARIES.write_once(self._folder.table_boundary(self._table.uuid, at), boundary)
 
@@ -241,17 +249,24 @@ def _lost(
         return
     first, last = (edges.read(at) for at in (interval.start, interval.end))
     oldest = table.commits[0] if table.commits else None
-    if first is not None:
-        is_bare = last is not None and first.snapshot == last.snapshot
-        if is_bare or (oldest is not None and oldest.parent == first.snapshot):
-            return
+    if first is not None and (
+        _is_bare(first, last) or (oldest is not None and oldest.parent == first.snapshot)
+    ):
+        return
     until = "" if oldest is None else f", the oldest one is {oldest.id} of {_time(oldest)}"
-    behind = 0 if first is None else first.sequence + 1
+    behind = 0 if first is None else first.next_sequence
     number = 0 if oldest is None else oldest.sequence
     if not end and last is not None:
         number = last.sequence + 1
     what = f"snapshots of the interval are expired, or may be{until}"
     yield Trouble("expired snapshots", what, behind, max(behind, number), is_loss=True)
+
+
+def _is_bare(first: TableBoundary, last: TableBoundary | None) -> bool:
+    """Return whether two boundaries show that no snapshot was between them."""
+    if last is None or first.snapshot != last.snapshot:
+        return False
+    return first.snapshot is not None or last.sequence == 0
 
 
 def _time(commit: Commit) -> str:

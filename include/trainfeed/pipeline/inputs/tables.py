@@ -105,6 +105,7 @@ class TableInputs:
         self._table = open_table(catalogs, source.catalog, source.table)
         self._edges = TableEdges(folder, self._table, self._now)
         self._window = find_window(self._table, self._edges, interval)
+        self._why_lost: str | None = None
 
     @property
     def passed_over(self) -> Mapping[str, str]:
@@ -193,6 +194,7 @@ class TableInputs:
         """
         self._fix()
         gaps = list(self._gaps(current, allow_gap))
+        self._why_lost = next((gap["why"] for gap in gaps), None)
         return self._with_layouts(self._planned), gaps
 
     def confirm(self) -> None:
@@ -201,12 +203,12 @@ class TableInputs:
     def empty_because(
         self,
         inputs: Mapping[str, Planned],
-        allow_gap: str | None,
+        allow_gap: str | None,  # noqa: ARG002 - a rebuild has the reason that was given once
     ) -> dict[str, str]:
         """Return why nothing is read of the table; an empty mapping if a file is."""
         if inputs:
             return {}
-        why = "nothing_appended" if not self._window.troubles else f"lost: {allow_gap}"
+        why = "nothing_appended" if not self._window.troubles else f"lost: {self._why_lost}"
         return {f"iceberg:{self._table.name}": why}
 
     def _fix(self) -> None:

@@ -232,6 +232,39 @@ def test_an_expiry_of_snapshots_that_no_interval_read_is_a_gap(tmp_path):
         project.build_day(NEXT)
 
 
+def test_an_interval_of_which_all_snapshots_expired_is_not_taken_as_empty(tmp_path):
+    """The boundaries that its own plan writes down prove nothing of what was before them."""
+    project = make_table_project(tmp_path, missing="empty")
+    there = project.append(rows(140, 10), at(NEXT))
+    project.expire(*(each.snapshot_id for each in project.table().snapshots()[:2]))
+    for _ in range(2):
+        with pytest.raises(OffsetOutOfRangeError, match=r"(?s)expired.*--allow-gap"):
+            project.build()
+    project.build(allow_gap="a restore is too late")
+    manifest = project.version().manifest
+    gaps = [(each["start"], each["end"], each["why"]) for each in manifest.gaps]
+    assert gaps == [(1, 3, "a restore is too late")]
+    assert manifest.empty_because == {f"iceberg:{NAME}": "lost: a restore is too late"}
+    project.build(rebuild="again")
+    assert project.version().manifest.empty_because == manifest.empty_because
+    # The next one begins where nothing is known.
+    with pytest.raises(OffsetOutOfRangeError, match="expired"):
+        project.build_day(NEXT)
+    project.build_day(NEXT, allow_gap="the same")
+    assert snapshots(project, NEXT) == [there]
+
+
+def test_a_day_before_the_first_snapshot_stays_empty_when_snapshots_expire(tmp_path):
+    project = make_table_project(tmp_path, counts=(), missing="empty")
+    project.append(rows(0, 10), at(NEXT, 1))
+    project.build()
+    project.append(rows(10, 10), at(NEXT, 2))
+    project.expire(project.table().snapshots()[0].snapshot_id)
+    assert project.build()["verdict"] == "identical"
+    assert project.build(rebuild="again")["verdict"] == "built"
+    assert project.version().manifest.gaps == []
+
+
 def test_a_branch_that_was_set_back_is_refused(tmp_path):
     project = make_table_project(tmp_path)
     project.build_day(DAY)
