@@ -281,6 +281,13 @@ def _note_of(stage: Stage, unit: int) -> Location:
     return stage.spill / f"{unit:05d}.schemas.json"
 
 
+def _has_note(stage: Stage, unit: int) -> bool:
+    """Return whether a task reads a source with schemas; of a union, its member is asked."""
+    group = stage.plan.ingest[unit]
+    own = stage.of_source(stage.plan.ranges[group[0]].source) if group else stage
+    return bool(registries_of(own.spec.source.kind))
+
+
 def _read_note(stage: Stage, unit: int) -> MetSchemas | None:
     file = _note_of(stage, unit)
     if not file.exists():
@@ -350,7 +357,7 @@ class TaskSchemas:
         Args:
             lands: Whether the source is read in this attempt.
         """
-        if not registries_of(self._stage.spec.source.kind):
+        if not _has_note(self._stage, self._unit):
             return
         before = self._before()
         self._compares = lands or (before is not None and not before.is_complete)
@@ -370,7 +377,7 @@ class TaskSchemas:
             SchemaChangedError: An id has another schema than before.
             ConfigError: A registry is not configured, or refuses the account.
         """
-        if not registries_of(self._stage.spec.source.kind):
+        if not _has_note(self._stage, self._unit):
             return
         ids: dict[str, set[int]] = {}
         for of_range in self._ids.values():
@@ -480,6 +487,8 @@ def met_schemas(stage: Stage, units: Iterable[int]) -> dict[str, dict[int, str |
     """
     found: dict[str, dict[int, str | None]] = {}
     for unit in units:
+        if not _has_note(stage, unit):
+            continue
         note = _read_note(stage, unit)
         if note is None or not note.is_complete:
             raise NotFoundError(
