@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import http.client
 import os
 import shutil
 import tarfile
@@ -11,10 +10,12 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
+from typing import ClassVar
 
-from services._home import default_home, remembered_ports
+from services._home import default_home
+from services._http_service import HOST, HttpService
 from services._packages import install_packages, packages_unavailable
-from services._process import Daemon, InstallError, ServiceError, run_tool, stop_daemons, wait_until
+from services._process import InstallError, ServiceError, run_tool
 
 _VERSION = "3.0.9"  # the last one that runs on Java 17
 _ARTIFACT = f"io.apicurio:apicurio-registry-app:{_VERSION}:tar.gz:all"
@@ -24,12 +25,11 @@ _SHA256 = "2b28181501a20cbf6efcd77f9b7153908fc01f3d3a7c32024c0bd9e1b04c8a43"
 _JAVA = {"java": "openjdk-17-jre-headless"}
 _MAVEN = {"mvn": "maven"}
 _FETCH_S = 600.0
-_HOST = "127.0.0.1"
 _PATH = "/apis/ccompat/v7"
 _FLAGS = ("-Xmx384m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:-UsePerfData")
 
 
-class Registry:
+class Registry(HttpService):
     """A schema registry without authentication, on the loopback alone; a restart forgets all.
 
     Args:
@@ -37,23 +37,19 @@ class Registry:
     """
 
     name = "registry"
-    PORTS: Mapping[str, int] = MappingProxyType({"registry": 18085})
+    PORTS: ClassVar[Mapping[str, int]] = MappingProxyType({"registry": 18085})
+    HEALTH = f"{_PATH}/subjects"
+    START_S = 180.0
 
     def __init__(self, home: Path | None = None) -> None:
-        self.home = (home or default_home()).resolve() / self.name
-        self._daemon = Daemon("registry", self.home)
+        super().__init__(home)
         # The folder appears complete or not at all, so its existence is the mark of success.
         self._jars = default_home() / "jars" / f"registry-{_SHA256[:16]}"
 
     @property
-    def ports(self) -> Mapping[str, int]:
-        """Name → port, the same at every start of this home."""
-        return remembered_ports(self.home, self.PORTS)
-
-    @property
     def url(self) -> str:
         """Address for clients."""
-        return f"http://{_HOST}:{self.ports['registry']}{_PATH}"
+        return f"http://{self.address}{_PATH}"
 
     def unavailable(self) -> str | None:
         """Return what is missing to run the registry here, or None."""
@@ -75,30 +71,13 @@ class Registry:
             if not self._jars.is_dir():  # another process may have been quicker
                 shutil.move(Path(folder) / "jars", self._jars)
 
-    def start(self, *, fresh: bool = False) -> None:
-        """Start the registry, if it does not run."""
-        if fresh:
-            self.stop()
-        if self._daemon.pid() is None:
-            self.home.mkdir(parents=True, exist_ok=True)
-            command = ["java", *_FLAGS, "-jar", str(self._jars / _RUNNER)]
-            self._daemon.spawn(command, environ={**os.environ, **self._settings()})
+    def _spawn(self) -> None:
+        self.home.mkdir(parents=True, exist_ok=True)
+        command = ["java", *_FLAGS, "-jar", str(self._jars / _RUNNER)]
+        self._daemon.spawn(command, environ={**os.environ, **self._settings()})
 
-    def wait(self, timeout_s: float = 180.0) -> None:
-        """Wait until the registry answers."""
-        wait_until(self._usable, [self._daemon], what=self.name, timeout_s=timeout_s)
-
-    def status(self) -> dict[str, int | None]:
-        """Return process → pid."""
-        return {self._daemon.name: self._daemon.pid()}
-
-    def stop(self) -> None:
-        """End the process; its schemas are gone with it."""
-        stop_daemons([self._daemon])
-
-    def kill(self, daemon: str) -> None:  # noqa: ARG002 - there is one
-        """End the process with SIGKILL."""
-        self._daemon.kill()
+    def _forget(self) -> None:
+        """Its schemas are in the memory of the process alone."""
 
     def exports(self) -> dict[str, str]:
         """Return the variable by which tests find the registry."""
@@ -108,21 +87,11 @@ class Registry:
         return {
             "APICURIO_STORAGE_KIND": "sql",
             "APICURIO_STORAGE_SQL_KIND": "h2",  # in memory
-            "QUARKUS_HTTP_HOST": _HOST,
+            "QUARKUS_HTTP_HOST": HOST,
             "QUARKUS_HTTP_PORT": str(self.ports["registry"]),
             "QUARKUS_LOG_LEVEL": "WARN",
             "QUARKUS_MANAGEMENT_ENABLED": "false",
         }
-
-    def _usable(self) -> bool:
-        connection = http.client.HTTPConnection(_HOST, self.ports["registry"], timeout=5)
-        try:
-            connection.request("GET", f"{_PATH}/subjects")
-            return connection.getresponse().status == http.client.OK
-        except (OSError, http.client.HTTPException):
-            return False
-        finally:
-            connection.close()
 
 
 def _fetch(folder: Path) -> None:

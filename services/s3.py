@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-import http.client
 import os
 import secrets
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final
+from typing import ClassVar, Final
 
 from services._go_program import GoProgram
-from services._home import default_home, make_private, remembered_ports
-from services._process import Daemon, ServiceError, stop_daemons, wait_until
+from services._home import make_private
+from services._http_service import HttpService
+from services._process import ServiceError
 
 _MODULE: Final = Path(__file__).parent / "config" / "s3"
 _PACKAGE: Final = "github.com/versity/versitygw/cmd/versitygw"
-_HOST: Final = "127.0.0.1"
 _REGION: Final = "us-east-1"
-_HEALTH: Final = "/health"
 # Extended attributes hold the metadata of an object: one step makes both appear.
 _PROBE: Final = "user.trainfeed"
 
 
-class S3:
+class S3(HttpService):
     """A server of objects with one account, on the loopback alone; the data outlive a restart.
 
     Args:
@@ -32,23 +30,18 @@ class S3:
     """
 
     name = "s3"
-    PORTS: Mapping[str, int] = MappingProxyType({"s3": 17070})
+    PORTS: ClassVar[Mapping[str, int]] = MappingProxyType({"s3": 17070})
+    HEALTH = "/health"
     BUCKET: Final = "tests"
 
     def __init__(self, home: Path | None = None) -> None:
-        self.home = (home or default_home()).resolve() / self.name
-        self._daemon = Daemon("versitygw", self.home)
+        super().__init__(home)
         self._program = GoProgram("versitygw", _MODULE, _PACKAGE, service="s3", is_fast=True)
-
-    @property
-    def ports(self) -> Mapping[str, int]:
-        """Name → port, the same at every start of this home."""
-        return remembered_ports(self.home, self.PORTS)
 
     @property
     def url(self) -> str:
         """Address for clients."""
-        return f"http://{_HOST}:{self.ports['s3']}"
+        return f"http://{self.address}"
 
     @property
     def folder(self) -> Path:
@@ -67,44 +60,25 @@ class S3:
         """
         self._program.install()
 
-    def start(self, *, fresh: bool = False) -> None:
-        """Start the server, if it does not run.
+    def _spawn(self) -> None:
+        """Start the server.
 
         Raises:
             ServiceError: The file system of the home keeps no extended attributes.
         """
-        if fresh:
-            self.stop()
-            shutil.rmtree(self.folder, ignore_errors=True)
-        if self._daemon.pid() is not None:
-            return
         make_private(self.home)
         (self.folder / self.BUCKET).mkdir(parents=True, exist_ok=True)
         _require_attributes(self.folder)
         access, secret = self.keys()
-        address = f"{_HOST}:{self.ports['s3']}"
-        options = ["--port", address, "--region", _REGION, "--health", _HEALTH, "--quiet"]
-        options += ["--keep-alive"]
+        options = ["--port", self.address, "--region", _REGION, "--health", self.HEALTH]
+        options += ["--quiet", "--keep-alive"]
         self._daemon.spawn(
             [str(self._program.path), *options, "posix", str(self.folder)],
             environ={**os.environ, "ROOT_ACCESS_KEY": access, "ROOT_SECRET_KEY": secret},
         )
 
-    def wait(self, timeout_s: float = 60.0) -> None:
-        """Wait until the server answers."""
-        wait_until(self._usable, [self._daemon], what=self.name, timeout_s=timeout_s)
-
-    def status(self) -> dict[str, int | None]:
-        """Return process → pid."""
-        return {self._daemon.name: self._daemon.pid()}
-
-    def stop(self) -> None:
-        """End the process; the data stay."""
-        stop_daemons([self._daemon])
-
-    def kill(self, daemon: str) -> None:  # noqa: ARG002 - there is one
-        """End the process with SIGKILL."""
-        self._daemon.kill()
+    def _forget(self) -> None:
+        shutil.rmtree(self.folder, ignore_errors=True)
 
     def keys(self) -> tuple[str, str]:
         """Return the access key and the secret key, made once for this home."""
@@ -128,16 +102,6 @@ class S3:
             "TEST_S3_ACCESS_KEY": access,
             "TEST_S3_SECRET_KEY": secret,
         }
-
-    def _usable(self) -> bool:
-        connection = http.client.HTTPConnection(_HOST, self.ports["s3"], timeout=5)
-        try:
-            connection.request("GET", _HEALTH)
-            return connection.getresponse().status == http.client.OK
-        except (OSError, http.client.HTTPException):
-            return False
-        finally:
-            connection.close()
 
 
 def _require_attributes(folder: Path) -> None:

@@ -30,8 +30,8 @@ def test_a_killed_server_has_what_it_had(service, monkeypatch):
     place = Location.parse(f"s3://{service.BUCKET}/kept/file")
     assert place.create_exclusive(b"kept")
 
-    service.kill("versitygw")
-    assert service.status() == {"versitygw": None}
+    service.kill("s3")
+    assert service.status() == {"s3": None}
     service.start()
     service.wait()
 
@@ -56,4 +56,4 @@ def test_keys_and_data_are_for_the_owner_alone(service):
     assert service.home.stat().st_mode & 0o777 == 0o700
     secrets = service.keys()
     for secret in secrets:
-        assert secret not in (service.home / "logs" / "versitygw.log").read_text()
+        assert secret not in (service.home / "logs" / "s3.log").read_text()
