@@ -153,11 +153,12 @@ class Costs:
 
     def _is_landed(self, spec: DatasetSpec, inputs: Mapping[str, Planned]) -> bool | None:
         try:
+            # A member that is read in place is read again.
             return all(
-                landing_name(piece.start, piece.end)
+                part.spec.source.kind.lands
+                and landing_name(piece.start, piece.end)
                 in self._landed_in(inputs[piece.source].landing_folder)
                 for part in parts_of(spec, inputs)
-                if part.spec.source.kind.lands
                 for piece in part.pieces(cut(part.inputs, Sizes.of(part.spec).range_span))
             )
         except TrainFeedError as error:

@@ -23,6 +23,7 @@ from trainfeed.versions import DatasetFolder
 from trainfeed.versions.interval_notes import told_passed_over
 from trainfeed.versions.layout import MANIFEST, MANIFEST_DIGEST, generation_name, is_name
 from trainfeed.versions.manifest import Manifest
+from trainfeed.versions.order import split_member
 
 # --- The facts about a published version from which the state of its interval follows
 
@@ -449,17 +450,21 @@ def unread_offsets(versions: Sequence[tuple[str, VersionFacts]]) -> dict[str, tu
 
 
 def _between(earlier: VersionFacts, later: VersionFacts) -> Iterator[str]:
-    before = {topic[:2]: topic for topic in earlier.topics}
+    # Of a union, whatever its member is called on either side.
+    before = {(split_member(topic[0])[1], topic[1]): topic for topic in earlier.topics}
     for name, identity, numbers, starts, _ in later.topics:
-        if (name, identity) not in before:
+        old = before.get((split_member(name)[1], identity))
+        if old is None:
             continue  # a topic that was added, or made again under its name
-        _, _, old_numbers, _, old_ends = before[name, identity]
+        old_name, _, old_numbers, _, old_ends = old
         if old_numbers == numbers and old_ends == starts:
             continue
         ends = dict(zip(old_numbers, old_ends, strict=True))
         for number, start in zip(numbers, starts, strict=True):
             if start != (end := ends.pop(number, 0)):
-                yield from _lines(f"{name}/{number}", end, start, (*earlier.gaps, *later.gaps))
+                known = [each for each in earlier.gaps if each[0] == f"{old_name}/{number}"]
+                known += (each for each in later.gaps if each[0] == f"{name}/{number}")
+                yield from _lines(f"{name}/{number}", end, start, known)
         for number, end in ends.items():
             yield f"{name}/{number} is not read from offset {end} on"
 
@@ -468,7 +473,7 @@ def _lines(source: str, end: int, start: int, gaps: Sequence[RecordedGap]) -> It
     if start < end:
         yield f"{source} offsets [{start}, {end}) are in two intervals"
     # What is recorded as lost needs no line; the rest does.
-    for lost, known in sorted((lost, known) for each, lost, known, _ in gaps if each == source):
+    for lost, known in sorted((lost, known) for _, lost, known, _ in gaps):
         if end < min(lost, start):
             yield f"{source} offsets [{end}, {min(lost, start)}) are in no interval"
         end = max(end, known)

@@ -132,6 +132,26 @@ def test_an_unread_partition_holds_the_time_back_and_is_named(days, inputs, reas
     assert up_to(found) == ("2026-01-02T00:00:00Z", "2026-01-02")
 
 
+def of_member(member, inputs):
+    return {f"{member}/{source}": planned for source, planned in inputs.items()}
+
+
+@pytest.mark.parametrize("before", ["", "old"])
+def test_a_topic_that_becomes_a_member_or_gets_another_name_is_read_on_where_it_ended(days, before):
+    first, second, third, _ = days.first(4)
+    gap = {"start": 10, "end": 12, "why": "retention"}
+    ended = topic(0, 10)
+    publish(days.folder, first, inputs=of_member(before, ended) if before else ended)
+    begins = of_member("eu", topic(14, 20)) | of_member("us", topic(0, 5, uuid="v"))
+    gaps = [{**gap, "source": "eu/kafka:clicks/0"}, {**gap, "source": "us/kafka:clicks/0"}]
+    publish(days.folder, second, inputs=begins, gaps=gaps)
+    goes_on = of_member("eu", topic(20, 30)) | of_member("us", topic(4, 9, uuid="v"))
+    publish(days.folder, third, inputs=goes_on)
+    found = reasons(days.status(third.end))
+    assert "eu/kafka:clicks/0 offsets [12, 14) are in no interval;" in found[second.name]
+    assert found[third.name] == "us/kafka:clicks/0 offsets [4, 5) are in two intervals"
+
+
 def test_neighbours_of_one_topic_and_a_topic_that_was_made_again_lack_nothing(days):
     first, second, third, fourth = days.first(4)
     publish(days.folder, first, inputs=topic(0, 10))

@@ -36,7 +36,7 @@ SOURCES = {
     "lines": 'logs: {path: "/lines/{start:%Y-%m-%d}", format: json,'
     " fields: {value: float64, copies: int64}}",
     "table": "iceberg: {table: shop.clicks, bytes_per_record: 16, settle: 0s}",
-    "topic": "kafka: {connection: plain, topic: clicks, settle: 0s, late: separate}",
+    "topic": "kafka: {topic: clicks, settle: 0s, late: separate}",
 }
 MEMBERS = tuple(SOURCES)
 IN_FOLDERS = ("columns", "landed", "lines")
@@ -222,7 +222,7 @@ def make_union_project(path, members=MEMBERS):
         made.env,
         kafka={
             "framed": KafkaSettings(recorded=str(path / "framed")),
-            "plain": KafkaSettings(recorded=str(path / "topic")),
+            "kafka_default": KafkaSettings(recorded=str(path / "topic")),
         },
         logs={"hdfs_default": str(path / "store")},
         catalogs={"catalog_default": {"url": f"sqlite:///{path}/catalog.db"}},

@@ -259,7 +259,7 @@ def test_a_file_that_changes_after_the_plan_is_told_with_its_member(project, mon
 def test_every_connection_of_every_member_is_looked_at(project):
     answers = check_connections(replace(project.env, registries={}))
     found = {each.connection.name: each for each in answers}
-    for name in ("framed", "plain", "hdfs_default", "catalog_default"):
+    for name in ("framed", "kafka_default", "hdfs_default", "catalog_default"):
         assert found[name].is_ok, found[name].message
         assert found[name].connection.used_by == ("clicks",)
     assert (
