@@ -14,6 +14,7 @@ from trainfeed.core.config import (
     KafkaSettings,
     environment_from_environ,
     is_public,
+    name_object_store,
     root_folder,
 )
 from trainfeed.core.datacenters import is_shared
@@ -48,8 +49,18 @@ def datasets_folder() -> Path:
 _HDFS: Final = "hdfs_default"
 _CEPHFS: Final = "cephfs_default"
 _CONVERT: Final = "convert_default"
+_S3: Final = "s3_default"
 _ROOT_SETTING: Final = f"the extra 'path' of connection {_CEPHFS!r}"
 _SCHEMES: Final = ("file://", "hdfs://", "pfs://", "s3://", "webhdfs://")
+_IN_BUCKET: Final = "s3://"
+# Extra of the connection of object stores → variable of clients; the first two as Amazon's provider
+# of Airflow names them.
+_S3_EXTRAS: Final = {
+    "endpoint_url": "AWS_ENDPOINT_URL",
+    "region_name": "AWS_REGION",
+    "aws_session_token": "AWS_SESSION_TOKEN",
+    "ca_file": "AWS_CA_BUNDLE",
+}
 _PORTS: Final = {"webhdfs": 9870, "hdfs": 8020}
 
 _HDFS_EXAMPLE: Final = (
@@ -63,6 +74,10 @@ _CEPHFS_EXAMPLE: Final = (
 _CONVERT_EXAMPLE: Final = (
     f"airflow connections add {_CONVERT} --conn-type generic --conn-extra"
     ' \'{"inputs": ["/pfs/dc/home"], "outputs": ["/pfs/dc/home"], "work": "/pfs/dc/work"}\''
+)
+_S3_EXAMPLE: Final = (
+    f"airflow connections add {_S3} --conn-type aws --conn-login ACCESS_KEY --conn-password …"
+    ' --conn-extra \'{"endpoint_url": "https://store.example", "region_name": "eu-central-1"}\''
 )
 _KAFKA_EXAMPLE: Final = (
     "airflow connections add {name} --conn-type kafka"
@@ -112,14 +127,22 @@ def environment_from_connections(  # noqa: PLR0913, PLR0917 - a kind of connecti
     """
     hdfs = _connection(_HDFS, _HDFS_EXAMPLE)
     root = _extra(_connection(_CEPHFS, _CEPHFS_EXAMPLE), "path", _CEPHFS_EXAMPLE)
+    landing, work = (_uri(hdfs, _extra(hdfs, key, _HDFS_EXAMPLE)) for key in ("landing", "work"))
+    starts = {
+        key: {name: _start(_connection(name, _HDFS_EXAMPLE), key) for name in names}
+        for key, names in (("logs", logs), ("models", stores))
+    }
+    places = (root, landing, work, *starts["logs"].values(), *starts["models"].values())
+    if any(place.startswith(_IN_BUCKET) for place in places):
+        _name_object_store()
     return Environment(
         root=root_folder(_ROOT_SETTING, root),
-        landing=_uri(hdfs, _extra(hdfs, "landing", _HDFS_EXAMPLE)),
-        work=_uri(hdfs, _extra(hdfs, "work", _HDFS_EXAMPLE)),
+        landing=landing,
+        work=work,
         kafka={name: _kafka(name) for name in kafka},
         datasets=datasets_folder(),
-        logs={name: _start(_connection(name, _HDFS_EXAMPLE), "logs") for name in logs},
-        stores={name: _start(_connection(name, _HDFS_EXAMPLE), "models") for name in stores},
+        logs=starts["logs"],
+        stores=starts["models"],
         clusters={
             name: _connection(name, _CLUSTER_EXAMPLE.format(name=name)).extra_dejson
             for name in clusters
@@ -158,6 +181,25 @@ def _server(name: str, example: str) -> dict[str, Any]:
     connection = _connection(name, example.format(name=name))
     pair = {"username": connection.login, "password": connection.password}
     return {**connection.extra_dejson, **(pair if connection.login else {})}
+
+
+def _name_object_store() -> None:
+    """Give this process the keys of ``s3_default``; without it, those of the worker stay."""
+    try:
+        connection = Connection.get(_S3)
+    except AirflowNotFoundException:
+        return
+    extra = connection.extra_dejson
+    if not connection.login or not connection.password or not extra.keys() <= _S3_EXTRAS.keys():
+        raise ConfigError(
+            f"expected connection {_S3!r} to have the access key as login, the secret key as"
+            f" password, and extras of {', '.join(_S3_EXTRAS)}; change it: {_S3_EXAMPLE}"
+        )
+    keys = {
+        "AWS_ACCESS_KEY_ID": connection.login,
+        "AWS_SECRET_ACCESS_KEY": connection.password,
+    }
+    name_object_store(keys | {_S3_EXTRAS[key]: str(value) for key, value in extra.items()})
 
 
 def _is_absolute(path: object) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from operators.connections import conversion_roots, datasets_folder, environment_from_connections
@@ -170,3 +172,56 @@ def test_paths_of_models_begin_at_the_root_or_at_the_extra_and_no_password_is_in
     env = environment_from_connections((), stores=["hdfs_default"])
     assert env.stores == {"hdfs_default": "webhdfs://trainfeed@namenode:9870/data"}
     assert read().stores == {}
+
+
+BUCKET = {"landing": "s3://lake/landing", "work": "/work"}
+KEYS = {"AWS_ACCESS_KEY_ID": "worker", "AWS_SECRET_ACCESS_KEY": "w", "AWS_SESSION_TOKEN": "t"}
+
+
+@pytest.fixture
+def keys_of_worker(monkeypatch):
+    """The worker has keys of its own, for another store."""
+    for name in ("AWS_REGION", "AWS_ENDPOINT_URL"):
+        monkeypatch.setenv(name, "of the worker")
+    for name, value in KEYS.items():
+        monkeypatch.setenv(name, value)
+
+
+@pytest.mark.usefixtures("keys_of_worker")
+def test_a_place_in_a_bucket_is_reached_with_the_keys_of_the_connection_alone(set_connection):
+    set_connection("hdfs_default", extra=BUCKET)
+    extra = {"endpoint_url": "https://store.example"}
+    set_connection("s3_default", conn_type="aws", login="A", password="B", extra=extra)
+    assert read().landing == "s3://lake/landing"
+    found = {name: value for name, value in os.environ.items() if name.startswith("AWS_")}
+    assert found == {
+        "AWS_ACCESS_KEY_ID": "A",
+        "AWS_SECRET_ACCESS_KEY": "B",
+        "AWS_ENDPOINT_URL": "https://store.example",
+    }
+
+
+@pytest.mark.usefixtures("keys_of_worker")
+def test_without_that_connection_or_a_bucket_the_keys_of_the_worker_stay(set_connection):
+    set_connection("hdfs_default", extra=BUCKET)
+    read()
+    assert KEYS.items() <= os.environ.items()
+    set_connection("hdfs_default", extra={"landing": "/landing", "work": "/work"})
+    set_connection("s3_default", conn_type="aws", login="A", password="B")
+    read()
+    assert KEYS.items() <= os.environ.items()
+
+
+@pytest.mark.parametrize(
+    "changes", [{"login": None}, {"password": None}, {"extra": {"role_arn": "arn:secret"}}]
+)
+def test_an_incomplete_connection_of_object_stores_is_refused_without_its_values(
+    set_connection, changes
+):
+    set_connection("hdfs_default", extra=BUCKET)
+    whole = {"conn_type": "aws", "login": "key-id", "password": "secret", **changes}
+    set_connection("s3_default", **whole)
+    with pytest.raises(ConfigError, match=r"'s3_default'.*airflow connections add") as error:
+        read()
+    assert "key-id" not in str(error.value)
+    assert "secret" not in str(error.value).replace("secret key", "")

@@ -358,6 +358,23 @@ def object_store_address() -> tuple[str, Path | None]:
     return address, Path(authorities) if authorities else None
 
 
+def name_object_store(settings: Mapping[str, str]) -> None:
+    """Give this process the keys and the address of object stores, in place of those that it has.
+
+    Args:
+        settings: Variable → value, of the variables by which clients find object stores; the
+            others are removed, so keys of two origins are never mixed.
+
+    Raises:
+        ConfigError: A name is none of these variables.
+    """
+    if unknown := sorted(settings.keys() - {*_OF_OBJECT_STORES}):
+        raise ConfigError(f"expected {', '.join(_OF_OBJECT_STORES)}, got {', '.join(unknown)}")
+    for name in _OF_OBJECT_STORES:
+        os.environ.pop(name, None)
+    os.environ.update(settings)
+
+
 def worker_environ() -> dict[str, str]:
     """Return the variables for a process that runs preprocessing functions.
 
