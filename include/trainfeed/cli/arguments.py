@@ -18,7 +18,12 @@ from trainfeed.core.config import Environment, environment_from_environ
 from trainfeed.core.datacenters import local_source, local_target
 from trainfeed.errors import ConfigError, NotFoundError
 from trainfeed.specification import RESERVED_NAMES, did_you_mean
-from trainfeed.versions import DatasetFolder, require_readable_root, require_writable_root
+from trainfeed.versions import (
+    DatasetFolder,
+    follow_environment,
+    require_readable_root,
+    require_writable_root,
+)
 from trainfeed.versions.root import data_sets_of
 from trainfeed.versions.withdraw import withdrawal_of, withdrawals
 
@@ -161,6 +166,7 @@ CaFile = Annotated[
 def readable_environment() -> Environment:
     """Return the environment; refuse a root that is none, which would look like an empty one."""
     env = environment_from_environ()
+    follow_environment(env)
     require_readable_root(Path(env.root), env.root_setting)
     return env
 
@@ -171,7 +177,10 @@ def known_folder(name: str) -> DatasetFolder:
     Raises:
         NotFoundError: The data set is unknown; the message has the nearest name.
     """
-    env = readable_environment()
+    return _known_folder(readable_environment(), name)
+
+
+def _known_folder(env: Environment, name: str) -> DatasetFolder:
     if name in RESERVED_NAMES and name not in data_sets_of(Path(env.root)):
         raise NotFoundError(
             f"expected a data set, got {name!r}, which is no name of one; for models: trainfeed"
@@ -228,5 +237,6 @@ def writable_folder(name: str) -> DatasetFolder:
         NotFoundError: The data set is unknown; the message has the nearest name.
         RootError: The publication root was not made by ``trainfeed init``.
     """
-    require_writable_root(environment_from_environ())
-    return known_folder(name)
+    env = environment_from_environ()
+    require_writable_root(env, decides=True)
+    return _known_folder(env, name)

@@ -15,6 +15,7 @@ from trainfeed.remote import INDEX, write_index
 from trainfeed.versions import init_root, require_writable_root
 from trainfeed.versions.bucket_root import init_bucket_root
 from trainfeed.versions.root import data_sets_of
+from trainfeed.versions.state_folder import make_state
 
 
 @with_json
@@ -31,13 +32,14 @@ def init(
     A folder that has versions already is accepted as it is.
     Versions in the folder are not changed. Builds refuse a folder without this step, because its
     name may be misspelt, or its file system not mounted. In a bucket, the store has to prove
-    that of many writers of one object one wins; builds publish into folders only.
+    that of many writers of one object one wins; the folder of TRAINFEED_STATE, where builds keep
+    their plans, is made one that follows it.
     """
-    if root is not None and root.startswith("s3://"):
-        return _init_bucket(Location.parse(root))
     env = environment_from_environ(root=root)
     env.refuse_public_root()
     place = Path(env.root)
+    if env.bucket is not None:
+        return _init_bucket(Location.parse(env.bucket), None if env.is_root_private else place)
     mark, is_new = init_root(place)
     report = {
         "root": str(place),
@@ -48,11 +50,15 @@ def init(
     return Result(report, _line(report))
 
 
-def _init_bucket(place: Location) -> Result:
+def _init_bucket(place: Location, state: Path | None) -> Result:
     mark, is_new = init_bucket_root(place)
     report = {"root": place.uri, "verdict": "made" if is_new else "known", **asdict(mark)}
     since = f"since {mark.made_at}, made by {mark.made_by}"
     told = f"made {place.uri} a root of versions" if is_new else f"{place.uri} is a root {since}"
+    if state is not None:
+        make_state(state, place, is_private=False)
+        report["state"] = str(state)
+        told += f"\n{state} follows it, for builds"
     return Result(report, told)
 
 

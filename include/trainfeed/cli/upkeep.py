@@ -62,7 +62,7 @@ from trainfeed.upkeep.repair import RepairReport, RepairWish
 from trainfeed.upkeep.repair import repair as repair_version
 from trainfeed.upkeep.retention import KINDS, Context, Kind, Removals, prune, retired_lines
 from trainfeed.upkeep.retention import retire as remove_for_good
-from trainfeed.versions import DatasetFolder, range_of, require_root, require_writable_root
+from trainfeed.versions import DatasetFolder, range_of, require_writable_root
 from trainfeed.versions.root import data_sets_of
 
 # --- What retention removed or kept, as a table
@@ -340,7 +340,7 @@ def waive(  # noqa: PLR0913 - options of a command
     check and publish; nothing is computed twice.
     """
     env = environment_from_environ()
-    require_root(env.root, env.root_setting)
+    require_writable_root(env)
     target = Target.parse(name, asked).to_change().of_intervals()
     if target.asked is None or "/" in target.asked:
         raise ConfigError(f"expected NAME/INTERVAL, got {str(target)!r}")

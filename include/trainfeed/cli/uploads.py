@@ -24,7 +24,7 @@ from trainfeed.uploads import (
     check_uploads,
     interval_uploads,
 )
-from trainfeed.versions import DatasetFolder, require_root
+from trainfeed.versions import DatasetFolder, require_writable_root
 from trainfeed.versions.layout import generation_name
 
 app = typer.Typer(
@@ -47,7 +47,7 @@ def check(name: SetName) -> Result:
     name = Target.parse(name).of_whole_set()
     env = environment_from_environ()
     spec = load_spec(env.datasets / check_name(name))
-    require_root(env.root, env.root_setting)
+    require_writable_root(env)
     folder = DatasetFolder(Path(env.root), spec.name)
     report = check_uploads(spec, folder)
     # A retired interval is told of where it got an upload just now: nothing else waits for it.

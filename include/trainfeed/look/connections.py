@@ -39,7 +39,7 @@ from trainfeed.specification import DatasetSpec, OneSource, load_specs, logs_roo
 from trainfeed.training.jobs.kubernetes.settings import ClusterSettings
 from trainfeed.training.tracking.mlflow import tracker_settings
 from trainfeed.training.transfers import store_place
-from trainfeed.versions.root import data_sets_of, require_readable_root
+from trainfeed.versions.root import data_sets_of, follow_environment, require_readable_root
 
 # --- A connection that settings name, and what came of asking it
 
@@ -276,6 +276,7 @@ def _ask(places: Sequence[Callable[[], Location]]) -> str:
 
 def _root(env: Environment, _: Sequence[DatasetSpec]) -> Iterator[Connection]:
     def ask() -> str:
+        follow_environment(env)
         require_readable_root(Path(env.root), env.root_setting)
         number = len(data_sets_of(env.root))
         if env.is_root_public:

@@ -11,6 +11,7 @@ import logging
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 from trainfeed.core import faults
@@ -40,6 +41,7 @@ from trainfeed.versions import (
 from trainfeed.versions.interval_notes import told_passed_over
 from trainfeed.versions.layout import generation_name
 from trainfeed.versions.order import split_member
+from trainfeed.versions.state_folder import decide
 
 logger = logging.getLogger(__name__)
 
@@ -112,15 +114,16 @@ def plan(  # noqa: PLR0913 - the options of a build
     require_writable_root(env)
     with recorded_end(folder, interval.name, "plan"):
         _probe(folder)
-        record_schedule(folder, spec.schedule_model(), interval.end)
+        schedule = partial(record_schedule, folder, spec.schedule_model(), interval.end)
+        decide(folder, "plan", schedule)
         unused = check_interval_uploads(spec, folder, interval)
         asked = Asked(rebuild, allow_gap, outdated)
-        decide = _replay if replay else find_plan
-        found = decide(spec, interval, env, folder, asked)
+        find = _replay if replay else find_plan
+        found = find(spec, interval, env, folder, asked)
         if isinstance(found, SkipReport):
             return found
         if isinstance(found, Skip):
-            skip = write_skip(folder, found)
+            skip = decide(folder, "skip", partial(write_skip, folder, found))
             lift_end(folder, interval.name)
             return _skipped(folder, skip, started)
         _prepare(spec, env, folder, found, checks_space=checks_space)

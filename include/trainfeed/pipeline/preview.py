@@ -39,7 +39,7 @@ from trainfeed.pipeline.tasks import group_by_member
 from trainfeed.pipeline.version import total_statistics
 from trainfeed.readers import DatasetReader
 from trainfeed.specification import DatasetSpec, Gate
-from trainfeed.versions import DatasetFolder, Version, init_root, require_root
+from trainfeed.versions import DatasetFolder, Version, init_root, require_root_of
 from trainfeed.versions.layout import SKIPPED, plan_id_of
 from trainfeed.versions.order import split_member
 
@@ -74,7 +74,7 @@ def shadowed(
         RootError: The root of ``env`` was not made by ``trainfeed init``.
     """
     real = DatasetFolder(Path(env.root), dataset)
-    require_root(real.root, env.root_setting)
+    require_root_of(env)
     with tempfile.TemporaryDirectory(prefix=_PREFIX) as root:
         shadow = DatasetFolder(Path(root), dataset)
         init_root(shadow.root)
@@ -93,7 +93,7 @@ def shadowed(
                 _link_folder(real.interval(interval), shadow.interval(interval))
             for name in neighbours:
                 _link_folder(real.interval(name), shadow.interval(name))
-        yield replace(env, root=root)
+        yield replace(env, root=root, bucket=None)
 
 
 @contextmanager

@@ -14,6 +14,7 @@ import socket
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -54,8 +55,10 @@ from trainfeed.versions import (
     TrainingMarks,
     Version,
     content_digest,
+    follow_environment,
     lift_skip,
 )
+from trainfeed.versions.bucket_root import bucket_mark
 from trainfeed.versions.layout import CURRENT, CURRENT_BYTES, parse_generation
 from trainfeed.versions.listed_files import ListedFiles
 from trainfeed.versions.manifest import (
@@ -74,6 +77,7 @@ from trainfeed.versions.publication import (
 )
 from trainfeed.versions.retire import retirement_of
 from trainfeed.versions.source_list import list_of_version
+from trainfeed.versions.state_folder import decide, publish_staged
 from trainfeed.versions.version import (
     BUILT,
     CHUNKS,
@@ -514,6 +518,7 @@ def publish(build: Build) -> PublishReport:
         CommitUnknownError: The file system did not confirm the commit.
         QuotaExceededError: The publication root is full.
     """
+    follow_environment(build.env)
     _mark_training(build)
     done = run_stage("publish", build, _publish)
     stage = Stage.open(build)
@@ -573,6 +578,10 @@ def _publish(stage: Stage) -> StageReport:
 
 def _commit(stage: Stage) -> str:
     """Rename the staged version; return the verdict: ``published`` when another run was faster."""
+    if bucket_mark(stage.folder.root) is not None:
+        name = f"{stage.plan.interval['name']}/{stage.version_path.name}"
+        done = publish_staged(stage.folder, stage.staged, name, partial(require_wanted, stage))
+        return "built" if done == "published" else "published"
     target = stage.version_path
     lock = stage.folder.interval_lock(stage.plan.interval["name"])
     posix.make_public_dir(target.parent)
@@ -620,6 +629,8 @@ def _point(version: Version) -> None:
 
     The file is advisory: a failure here leaves the version published.
     """
+    if bucket_mark(version.path.parents[3]) is not None:
+        return
     pointer = version.path.parent / CURRENT
     try:
         with posix.file_lock(version.path.parent / ".lock"):
@@ -645,7 +656,7 @@ def _lift(stage: Stage) -> None:
     interval = stage.plan.interval["name"]
     lift_end(stage.folder, interval)
     try:
-        if lift_skip(stage.folder, interval):
+        if decide(stage.folder, "publish", partial(lift_skip, stage.folder, interval)):
             logger.info("%s/%s is left out no more", stage.plan.dataset, interval)
     except (TrainFeedError, OSError) as error:
         marker = stage.folder.skip(interval)

@@ -25,7 +25,7 @@ from trainfeed.pipeline.parameters import interval_spec
 from trainfeed.pipeline.plans import Plan, PlannedShard, Unit, load_plan, unit_of_input
 from trainfeed.pipeline.reports import Build
 from trainfeed.specification import DatasetSpec, fingerprint_fields
-from trainfeed.versions import DatasetFolder, Manifest, Version, require_writable_root
+from trainfeed.versions import DatasetFolder, Manifest, Version, require_root
 from trainfeed.versions.file_list import Listed
 from trainfeed.versions.order import member_source, split_member
 from trainfeed.versions.retire import retirement_of
@@ -56,7 +56,9 @@ class Stage:
     def open(cls, build: Build) -> Stage:
         """Load the plan of a build."""
         folder = DatasetFolder(Path(build.env.root), build.ref.dataset)
-        require_writable_root(build.env)
+        # Not followed: ``plan`` has, ``publish`` will, and workers have no keys of a store.
+        build.env.refuse_public_root()
+        require_root(build.env.root, build.env.root_setting)
         plan = load_plan(folder, build.ref)
         spec = interval_spec(build.spec, folder, plan.times)
         return cls(spec, build.env, plan)

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -35,6 +36,7 @@ from trainfeed.specification import gate_name
 from trainfeed.versions import DatasetFolder, Manifest, read_unpublished, require_writable_root
 from trainfeed.versions.layout import MANIFEST, generation_of_plan
 from trainfeed.versions.manifest import ShardEntry
+from trainfeed.versions.state_folder import decide
 from trainfeed.versions.waive import (
     Gate,
     Refused,
@@ -274,6 +276,12 @@ def waive(env: Environment, found: Waivable, wish: WaiverWish, now: datetime) ->
     """
     require_writable_root(env)
     folder = DatasetFolder(Path(env.root), found.plan.dataset)
+    return decide(folder, "waive", partial(_write_waiver, folder, found, wish, now))
+
+
+def _write_waiver(
+    folder: DatasetFolder, found: Waivable, wish: WaiverWish, now: datetime
+) -> Waiver:
     _require_complete(wish, now)
     gates = _meant(found, wish)
     plan, interval = found.plan, found.plan.interval["name"]

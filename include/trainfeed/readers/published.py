@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from trainfeed.core.config import is_remote
+from trainfeed.core.config import environment_from_environ, is_remote
 from trainfeed.core.datacenters import local_source
 from trainfeed.core.whole_numbers import rank_of
 from trainfeed.errors import ConfigError, FormatError, NotFoundError
@@ -31,6 +31,7 @@ from trainfeed.versions import (
     Version,
     published_root,
 )
+from trainfeed.versions.bucket_objects import published_at
 from trainfeed.versions.chunk_index import Chunk
 from trainfeed.versions.chunks import ChunkDecoder, decoder_of
 from trainfeed.versions.job_versions import cover_job, data_set_of_job
@@ -65,7 +66,8 @@ class DatasetReader:
         skipped: Requested intervals that were left out on purpose.
         accepted: Holes between the versions that a person accepted.
         lease: The lease of the versions, which ``close`` releases; None without a lease.
-        remote: The root at a store that the shards are read from; None for files of this machine.
+        remote: The root at a store that the shards are read from; None for files of this machine,
+            or the bucket that the root of the versions follows.
 
     Attributes:
         versions: The versions in reading order.
@@ -99,7 +101,7 @@ class DatasetReader:
         self.skipped = tuple(skipped)
         self.accepted = tuple(accepted)
         self.lease = lease
-        self.remote = remote
+        self.remote = _followed(versions[0].path) if remote is None else remote
         self.schema: Schema = versions[0].schema
         for version in versions:
             version.num_samples(split)
@@ -218,6 +220,16 @@ class DatasetReader:
             for chunk in chunks:
                 yield _Span(paths[chunk.shard], chunk.info, decoder, base + chunk.first_ordinal)
             base += version.num_samples(self.split)
+
+
+def _followed(path: Path) -> RemoteRoot | None:
+    """Return the bucket that has the shards of a version; None if its folder has them."""
+    if published_at(path) is None:
+        return None
+    # The clients of stores are imported where a root is at one.
+    from trainfeed.remote import RemoteRoot
+
+    return RemoteRoot.followed(path.absolute().parents[3])
 
 
 @contextmanager
@@ -380,6 +392,7 @@ def open_dataset(  # noqa: PLR0913 - one call for all ways to name versions
         ChecksumError: A manifest differs from the published one, or from that of the tag or job.
         FormatError: The file of the tag or of the job is damaged.
     """
+    root = _private_root() if root is None else root
     if not is_remote(root):
         _refuse_cache(root, cache, cache_bytes)
     elif job is not None or not isinstance(name, str) or "/" in name:
@@ -446,6 +459,7 @@ def data_at(
         RootError: The root is missing, or no root.
         StorageError: The root refused or failed.
     """
+    root = _private_root() if root is None else root
     if not is_remote(root):
         _refuse_cache(root, cache, cache_bytes)
         yield TaggedData(published_root(root), name), None
@@ -464,6 +478,15 @@ def data_at(
         for each in asked if data.tag is None else ():
             remote.look_at(data.folder, each)
         yield data, remote
+
+
+def _private_root() -> str | None:
+    """Return the root in a bucket that this account has no folder of its own for, or None.
+
+    It is read as one that is named: what is asked for is copied, and not all data sets.
+    """
+    env = environment_from_environ()
+    return env.bucket if env.is_root_private else None
 
 
 def _refuse_cache(root: object, cache: object, cache_bytes: object) -> None:

@@ -13,7 +13,7 @@ import os
 import re
 import shutil
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -45,8 +45,10 @@ from trainfeed.remote.index import (
     require_listed,
 )
 from trainfeed.remote.shards import CachePlace, RemoteShards
-from trainfeed.versions.bucket_versions import BucketVersion
+from trainfeed.versions.bucket_objects import BucketVersion
+from trainfeed.versions.bucket_root import bucket_mark
 from trainfeed.versions.chunk_index import Chunk, ChunkTable
+from trainfeed.versions.decision_log import STATES, DecisionLog, LogState
 from trainfeed.versions.layout import (
     MANIFEST,
     MANIFEST_DIGEST,
@@ -107,24 +109,61 @@ class ListedFiles:
         return self.read(path)
 
 
-class BucketFiles(ListedFiles):
-    """A root in a bucket, as ``trainfeed.versions.bucket_versions`` publishes there."""
+class BucketFiles:
+    """A root in a bucket: decisions are in the log of a data set, which announces versions, too.
+
+    Args:
+        root: The root.
+        copies: The folder of the copies; the end of a log is kept there.
+    """
+
+    def __init__(self, root: Location, copies: Path) -> None:
+        self._root = root
+        self._copies = copies
+        self._states: dict[str, LogState] = {}
+
+    def names(self, folder: str) -> list[str]:
+        """Return the names in a folder; see ``RootFiles``."""
+        dataset, _, below = folder.partition("/")
+        state = self._state(dataset)
+        paths = [*state.files, *(f"versions/{name}" for name in state.versions)]
+        inside = (path.removeprefix(f"{below}/") for path in paths if path.startswith(f"{below}/"))
+        return sorted({path.partition("/")[0] for path in inside})
 
     def read(self, path: str) -> bytes | None:
         """Return the content of a small file; the digest of a manifest is in its metadata."""
         folder, _, name = path.rpartition("/")
-        if name != MANIFEST_DIGEST:
-            return super().read(path)
         try:
-            return f"{BucketVersion(self.root / folder).promised()}\n".encode()
+            if name == MANIFEST_DIGEST:
+                return f"{BucketVersion(self._root / folder).promised()}\n".encode()
+            if name == MANIFEST:
+                return (self._root / path).read_bytes(max_bytes=canonical_json.MAX_BYTES)
         except NotFoundError:
             return None
+        dataset, _, below = path.partition("/")
+        text = self._state(dataset).files.get(below)
+        return None if text is None else text.encode()
 
     def read_listed(self, path: str, sha256: str) -> bytes | None:
         """Return the content of a listed file, which is under its digest; see ``RootFiles``."""
         folder, _, name = path.rpartition("/")
-        place = BucketVersion(self.root / folder).file(name, sha256)
-        return ListedFiles(place.parent).read(name)
+        place = BucketVersion(self._root / folder).file(name, sha256)
+        try:
+            return place.read_bytes(max_bytes=canonical_json.MAX_BYTES)
+        except NotFoundError:
+            return None
+
+    def _state(self, dataset: str) -> LogState:
+        if dataset not in self._states:
+            copy = self._copies / f".{dataset}.decisions.json"
+            known = None
+            with suppress(FormatError):  # a copy that was damaged is read anew
+                known = STATES.read(copy, dataset=dataset)
+            found = DecisionLog(self._root / dataset).newest(known)
+            if found != known:
+                _write(copy, STATES.dumps(found))
+            self._states[dataset] = found
+        return self._states[dataset]
 
 
 class IndexedFiles:
@@ -387,14 +426,18 @@ class RemoteRoot:
     Attributes:
         location: The root.
         place: The cache.
+        state: A folder that follows the root and has its small files; None for copies in the cache.
     """
 
     location: Location
     place: CachePlace
+    state: Path | None = None
 
     @property
     def copies(self) -> Path:
         """The folder of the copies of its small files; it has the shape of a root."""
+        if self.state is not None:
+            return self.state
         name = hashlib.sha256(self.location.uri.encode()).hexdigest()[:32]
         return self.place.folder / _COPIES / name
 
@@ -429,6 +472,31 @@ class RemoteRoot:
         cache_at(*place)
         return cls(location, place)
 
+    @classmethod
+    def followed(
+        cls,
+        folder: Path,
+        *,
+        cache: str | os.PathLike[str] | None = None,
+        cache_bytes: int | None = None,
+    ) -> RemoteRoot | None:
+        """Return the root in a bucket that a state folder follows; None for any other folder.
+
+        Args:
+            folder: The folder.
+            cache: See ``open``.
+            cache_bytes: See ``open``.
+
+        Raises:
+            ConfigError, StorageError: As of ``open``.
+            FormatError: The mark of the folder is damaged.
+        """
+        if (mark := bucket_mark(folder)) is None:
+            return None
+        place = CachePlace(*cache_place(cache, cache_bytes))
+        cache_at(*place)
+        return cls(mark.place, place, folder)
+
     @contextmanager
     def held(self) -> Iterator[Callable[[Path, str], RemoteFolder]]:
         """Hold the lock of the copies, and return what makes the folder of a data set.
@@ -443,10 +511,17 @@ class RemoteRoot:
         try:
             # Two openings at once would mix a decision with one that came after it.
             fcntl.flock(fd, fcntl.LOCK_EX)
-            files: RootFiles = _FILES.get(self.location.fs.scheme, ListedFiles)(self.location)
+            files = self._files()
             yield lambda root, name: RemoteFolder(root, name, files)
         finally:
             os.close(fd)
+
+    def _files(self) -> RootFiles:
+        if self.location.fs.scheme == S3FileSystem.scheme:
+            return BucketFiles(self.location, self.copies)
+        if self.location.fs.scheme == HttpsFiles.scheme:
+            return IndexedFiles(self.location)
+        return ListedFiles(self.location)
 
     def look_at(self, folder: DatasetFolder, asked: str | None) -> None:
         """Copy what a range needs; see ``RemoteFolder.look_at``."""
@@ -483,13 +558,6 @@ class RemoteRoot:
             return [home / name for name in names]
         digests = version.manifest.file_digests()
         return [BucketVersion(home).file(name, digests[name][1]) for name in names]
-
-
-# Others list their folders, and have files under their names.
-_FILES: Final[Mapping[str, Callable[[Location], RootFiles]]] = {
-    HttpsFiles.scheme: IndexedFiles,
-    S3FileSystem.scheme: BucketFiles,
-}
 
 
 def _location(uri: str) -> Location:

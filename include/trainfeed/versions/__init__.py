@@ -19,10 +19,12 @@ if TYPE_CHECKING:
     from trainfeed.versions.ledger import Leaf, Ledger, SourceLedger, ValidLeaf
     from trainfeed.versions.manifest import Manifest, content_digest
     from trainfeed.versions.root import (
+        follow_environment,
         init_root,
         published_root,
         require_readable_root,
         require_root,
+        require_root_of,
         require_writable_root,
     )
     from trainfeed.versions.schedule import range_of, read_schedule, record_schedule
@@ -50,6 +52,7 @@ __all__ = [
     "content_digest",
     "cover",
     "cover_named",
+    "follow_environment",
     "has_positions",
     "init_root",
     "lift_skip",
@@ -63,6 +66,7 @@ __all__ = [
     "record_schedule",
     "require_readable_root",
     "require_root",
+    "require_root_of",
     "require_writable_root",
     "write_skip",
     "write_unpublished",

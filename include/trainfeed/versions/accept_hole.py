@@ -10,8 +10,10 @@ from trainfeed.versions.history import Action, record_action
 from trainfeed.versions.layout import DatasetFolder
 from trainfeed.versions.schedule import range_of, read_schedule
 from trainfeed.versions.skip import AcceptedHole, accepted_holes, lift_hole, write_hole
+from trainfeed.versions.state_folder import deciding
 
 
+@deciding("accept-hole")
 def accept_hole(
     folder: DatasetFolder, asked: str, decision: Decision, *, dry_run: bool = False
 ) -> tuple[AcceptedHole, bool]:
@@ -55,6 +57,7 @@ def accept_hole(
     return write_hole(folder, wanted)
 
 
+@deciding("accept-hole")
 def revoke_hole(
     folder: DatasetFolder, asked: str, decision: Decision, *, dry_run: bool = False
 ) -> tuple[AcceptedHole, bool]:

@@ -1,4 +1,8 @@
-"""Roots in a bucket: made on purpose, in a store that is proven to let one of many writers win."""
+"""Roots in a bucket: made on purpose, in a store that is proven to let one of many writers win.
+
+A state folder follows a root in a bucket: a folder of the shape of a root, which all code works on.
+``BUCKET.json`` in it is a ``FollowedBucket``; ``state_folder`` has what brings it up to date.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +12,10 @@ import uuid
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
+from pathlib import Path
 from typing import Final, TypeVar
 
 from trainfeed.core.accounts import account_name
@@ -20,8 +26,8 @@ from trainfeed.errors import (
     StorageError,
     UnsuitableStoreError,
 )
-from trainfeed.files import write_all
-from trainfeed.files.records import ROOT_MARK_FILE, ROOT_MARKS, RootMark
+from trainfeed.files import is_there, write_all
+from trainfeed.files.records import ROOT_MARK_FILE, ROOT_MARKS, RecordFile, RootMark
 from trainfeed.files.stores import Location
 from trainfeed.files.stores.s3 import S3FileSystem
 
@@ -146,3 +152,47 @@ def _read(root: Location) -> RootMark | None:
         return ROOT_MARKS.parse(place.read_bytes(), place.uri)
     except NotFoundError:
         return None
+
+
+# --- The mark of a folder that follows a root in a bucket
+
+BUCKET: Final = "BUCKET.json"
+
+
+@dataclass(frozen=True)
+class FollowedBucket:
+    """The root in a bucket that a state folder follows.
+
+    Attributes:
+        uri: Its address.
+        id: Its id, as the mark of the root has it.
+        is_private: Whether the folder is a copy of one account on one machine, which may be
+            removed at any time: enough to look and to decide, no place to build.
+    """
+
+    uri: str
+    id: str
+    is_private: bool
+
+    @property
+    def place(self) -> Location:
+        """The root in the bucket."""
+        return Location.parse(self.uri)
+
+
+FOLLOWED: Final = RecordFile(
+    FollowedBucket,
+    "the mark of a folder that follows a root in a bucket",
+    "nothing was changed; bring the file back, or name another folder in TRAINFEED_STATE",
+)
+
+
+def bucket_mark(root: Path) -> FollowedBucket | None:
+    """Return which root in a bucket a folder follows; None for any other folder.
+
+    Raises:
+        FormatError: The mark is damaged.
+        StorageError: The file system refused or failed.
+    """
+    place = root / BUCKET
+    return FOLLOWED.read(place) if is_there(place) else None

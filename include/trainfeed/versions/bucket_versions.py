@@ -1,141 +1,40 @@
-"""Versions in a bucket: files under their digests, and a manifest that is created last.
+"""Publishes versions in a bucket: files under their digests, and a manifest that is created last.
 
-``<root>/<data set>/versions/<interval>/gNNNN/MANIFEST.json`` is a version, if it is there; its
-bytes are those of the same version in a folder. A file is ``+files/<SHA-256>/<name>`` beside it.
-The metadata of the manifest have its SHA-256, and the content of ``BUILT.json``. No listing is
-asked what belongs to a version. docs/authors/adr/0071-versions-without-a-rename.md has the reasons.
+Which objects a version has: ``bucket_objects``. What is announced in the log of decisions before:
+docs/authors/adr/0074-decisions-in-a-bucket.md.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, BinaryIO, Final, Literal, NamedTuple
+from typing import Final, Literal
 
 from trainfeed.core import faults
 from trainfeed.core.datacenters import local_source
 from trainfeed.errors import (
-    ChecksumError,
     CommitUnknownError,
     ConfigError,
     ConflictError,
     FormatError,
     NotFoundError,
-    StorageError,
     UnsuitableStoreError,
     WithdrawnError,
 )
-from trainfeed.files import FilePath, open_plain, read_plain, write_all
+from trainfeed.files import FilePath, read_plain
 from trainfeed.files.stores import Location
-from trainfeed.files.stores.folder_manifest import digested
-from trainfeed.versions.bucket_root import bucket_of, require_bucket_root
-from trainfeed.versions.layout import MANIFEST, DatasetFolder, check_name, generation_name
+from trainfeed.versions.bucket_objects import MOST_MANIFEST_BYTES, BucketVersion
+from trainfeed.versions.bucket_root import require_bucket_root
+from trainfeed.versions.decision_log import DecisionLog, LogState
+from trainfeed.versions.layout import MANIFEST, DatasetFolder, generation_name
 from trainfeed.versions.manifest import Manifest
 from trainfeed.versions.publication import read_manifest_file
 from trainfeed.versions.version import BUILT
 from trainfeed.versions.withdraw import withdrawal_of
 
-# Begins with what no name of a file or a data set begins with.
-_FILES: Final = "+files"
-# A manifest is one request: parts carry no condition.
-MOST_MANIFEST_BYTES: Final = 8 << 20
-_SHA256: Final = "sha256"
-_BUILT: Final = "built"
 # Metadata of an object have at most 2 KiB together.
 _MOST_BUILT_BYTES: Final = 1024
-_BLOCK_BYTES: Final = 1 << 20
-
-
-class BucketVersion(NamedTuple):
-    """The place of a version in a bucket; nothing is read or made.
-
-    Attributes:
-        folder: Where its objects are.
-    """
-
-    folder: Location
-
-    @classmethod
-    def at(cls, root: Location, dataset: str, interval: str, generation: int) -> BucketVersion:
-        """Return the place of a version below a root.
-
-        Raises:
-            ConfigError: A name is none, or the root is not in a bucket.
-        """
-        bucket_of(root)
-        path = f"{check_name(dataset)}/versions/{check_name(interval)}"
-        return cls(root / path / generation_name(generation))
-
-    def file(self, name: str, sha256: str) -> Location:
-        """Return the place of a file that the manifest lists."""
-        return self.folder / _FILES / sha256 / name
-
-    def promised(self) -> str:
-        """Return the SHA-256 of the manifest in hex, as its metadata have it.
-
-        Raises:
-            NotFoundError: The version is not there.
-            ChecksumError: Nobody published it in the bucket; it was copied, or overwritten.
-            StorageError: The store refused or failed.
-        """
-        place = self.folder / MANIFEST
-        found = bucket_of(place).attributes(place.path).get(_SHA256)
-        if found is None:
-            raise ChecksumError(
-                "expected a manifest with its digest in the metadata, got one without; files were"
-                " copied here, and no version was published",
-                path=place.uri,
-            )
-        return found
-
-    def read(self) -> tuple[Manifest, str]:
-        """Read the manifest, and compare it with the digest in its metadata.
-
-        Returns:
-            The manifest and its SHA-256 in hex.
-
-        Raises:
-            NotFoundError: The version is not there.
-            ChecksumError: The manifest is not the one that was published.
-            FormatError: The object is no manifest, or that of another version.
-            StorageError: The store refused or failed.
-        """
-        place = self.folder / MANIFEST
-        promised = self.promised()
-        data = place.read_bytes(max_bytes=MOST_MANIFEST_BYTES)
-        actual = hashlib.sha256(data).hexdigest()
-        if actual != promised:
-            raise ChecksumError(
-                f"expected a manifest with SHA-256 {promised}, got {actual}", path=place.uri
-            )
-        manifest = Manifest.from_bytes(data, path=place.uri)
-        found = f"{manifest.dataset}/{generation_name(manifest.generation)}"
-        if found != f"{self.folder.parent.parent.parent.name}/{self.folder.name}":
-            raise FormatError(f"expected the manifest of this version, got {found}", path=place.uri)
-        return manifest, actual
-
-    def built(self) -> dict[str, Any]:
-        """Return when, where and by whom the version was built; empty if nobody said."""
-        place = self.folder / MANIFEST
-        found: dict[str, Any] = json.loads(
-            bucket_of(place).attributes(place.path).get(_BUILT, "{}")
-        )
-        return found
-
-    def problems(self) -> Iterator[FormatError | StorageError]:
-        """Read every file, and yield what differs from the manifest.
-
-        Raises:
-            NotFoundError: The version is not there.
-        """
-        manifest, _ = self.read()
-        for name, (num_bytes, sha256) in manifest.file_digests().items():
-            try:
-                _require_equal(self.file(name, sha256), num_bytes, sha256)
-            except (FormatError, StorageError) as error:
-                yield error
 
 
 def publish_into(root: Location, folder: FilePath) -> Literal["published", "known"]:
@@ -164,6 +63,42 @@ def publish_into(root: Location, folder: FilePath) -> Literal["published", "know
     """
     require_bucket_root(root)
     source = Path(local_source(folder))
+    manifest, _ = Manifest.read(source)
+    _require_wanted(source, manifest)
+    interval, generation = source.parent.name, manifest.generation
+    version = BucketVersion.at(root, manifest.dataset, interval, generation)
+    log = DecisionLog(root / manifest.dataset)
+
+    def announce() -> None:
+        # Minutes may have passed since the first look.
+        _require_wanted(source, manifest)
+        name = f"{interval}/{generation_name(generation)}"
+        state = log.newest()
+        while name not in state.versions:
+            _require_free(state, name)
+            state = log.append(state, {}, "publish", [name]) or log.newest(state)
+
+    return publish_folder(version, source, announce)
+
+
+def publish_folder(
+    version: BucketVersion, source: Path, announce: Callable[[], object]
+) -> Literal["published", "known"]:
+    """Publish the version of a folder at a place in a bucket.
+
+    Args:
+        version: The place.
+        source: The folder: a published version, or a staged one.
+        announce: Called when all files are there, before the manifest: whoever follows the log of
+            decisions looks for it from then on. What it raises ends the call.
+
+    Returns:
+        Whether this call published it, or it was there with the same content.
+
+    Raises:
+        ConflictError, ChecksumError, CommitUnknownError, UnsuitableStoreError, StorageError: As of
+            ``publish_into``.
+    """
     manifest, sha256 = Manifest.read(source)
     data, _ = read_manifest_file(source, what="version")
     if len(data) > MOST_MANIFEST_BYTES:
@@ -171,26 +106,33 @@ def publish_into(root: Location, folder: FilePath) -> Literal["published", "know
             f"{source / MANIFEST}: expected at most {MOST_MANIFEST_BYTES} bytes, which are one"
             f" request, got {len(data)}; nothing was published; shorten the interval of the set"
         )
-    _require_wanted(source, manifest)
-    version = BucketVersion.at(root, manifest.dataset, source.parent.name, manifest.generation)
     if _is_there(version, sha256):
         return "known"
-    for name, (num_bytes, digest) in manifest.file_digests().items():
-        _settle(source / name, version.file(name, digest), num_bytes, digest)
+    for _ in version.send(source, manifest):
         faults.point("bucket.after_file")
-    place = version.folder / MANIFEST
     faults.point("bucket.before_manifest")
-    # Minutes may have passed since the first look.
-    _require_wanted(source, manifest)
-    metadata = {_SHA256: sha256, _BUILT: _built(source)}
-    is_ours = bucket_of(place).create(place.path, data, metadata)
+    announce()
+    faults.point("bucket.announced")
+    is_ours = version.create(data, _built(source))
     faults.point("bucket.after_manifest")
     if not _is_there(version, sha256):
         raise CommitUnknownError(
-            f"{place.uri}: the manifest was created, and is not there; another program may have"
-            " removed it; run the same again: it first looks whether the version is there"
+            f"{(version.folder / MANIFEST).uri}: the manifest was created, and is not there;"
+            " another program may have removed it; run the same again: it first looks whether the"
+            " version is there"
         )
     return "published" if is_ours else "known"
+
+
+def _require_free(state: LogState, name: str) -> None:
+    """Refuse a version that was withdrawn or removed in the bucket."""
+    for mark, error in ((f"{name}.withdrawn", WithdrawnError), (f"{name}.removed", ConflictError)):
+        if f"versions/{mark}" in state.files:
+            raise error(
+                f"{state.dataset}/{name} has the mark {mark.rpartition('/')[2]} in the bucket;"
+                " nothing was published; the decision there stands: look at it with trainfeed"
+                f" history {state.dataset}"
+            )
 
 
 def _require_wanted(source: Path, manifest: Manifest) -> None:
@@ -221,40 +163,6 @@ def _is_there(version: BucketVersion, sha256: str) -> bool:
             " nothing was changed; it was published from another plan: compare both"
         )
     return True
-
-
-def _settle(source: Path, place: Location, num_bytes: int, sha256: str) -> None:
-    """Bring a file into the bucket, unless it is there, and read it back."""
-    try:
-        if place.stat().size_bytes == num_bytes:
-            _require_equal(place, num_bytes, sha256)
-            return
-    except (NotFoundError, ChecksumError):
-        pass  # what has the name of these bytes, and is not these bytes, is replaced by them
-    place.write_atomic(lambda file: _copy(source, file, num_bytes, sha256))
-    _require_equal(place, num_bytes, sha256)
-
-
-def _copy(source: Path, target: BinaryIO, num_bytes: int, sha256: str) -> None:
-    digest, copied = hashlib.sha256(), 0
-    with open_plain(source, follow=False) as file:
-        while block := file.read(_BLOCK_BYTES):
-            digest.update(block)
-            copied += len(block)
-            write_all(target, block)
-    _require(str(source), (copied, digest.hexdigest()), (num_bytes, sha256))
-
-
-def _require_equal(place: Location, num_bytes: int, sha256: str) -> None:
-    _require(place.uri, digested(place), (num_bytes, sha256))
-
-
-def _require(path: str, found: tuple[int, str], expected: tuple[int, str]) -> None:
-    if found != expected:
-        shown = [
-            f"{num_bytes} bytes with SHA-256 {sha256}" for num_bytes, sha256 in (expected, found)
-        ]
-        raise ChecksumError(f"expected {shown[0]}, got {shown[1]}", path=path)
 
 
 def _built(folder: Path) -> str:

@@ -11,6 +11,7 @@ from trainfeed.errors import ConflictError
 from trainfeed.files.records import RecordFile
 from trainfeed.versions.history import Action, record_action
 from trainfeed.versions.layout import DatasetFolder
+from trainfeed.versions.state_folder import deciding
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,7 @@ def override_of(folder: DatasetFolder, interval: str) -> Override | None:
     return found[-1] if found and found[-1].parameters else None
 
 
+@deciding("parameters")
 def write_override(
     folder: DatasetFolder, interval: str, parameters: Mapping[str, Any], decision: Decision
 ) -> tuple[Override | None, bool]:

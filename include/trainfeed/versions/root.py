@@ -27,8 +27,14 @@ from trainfeed.core.datacenters import local_source, local_target
 from trainfeed.errors import AccessDeniedError, RootError
 from trainfeed.files import FilePath
 from trainfeed.files.records import ROOT_MARK_FILE, ROOT_MARKS, RootMark, unsealed_files
-from trainfeed.files.stores import posix
+from trainfeed.files.stores import Location, posix
 from trainfeed.versions.layout import MODELS, is_name
+from trainfeed.versions.state_folder import (
+    follow_root,
+    make_state,
+    refuse_private,
+    require_state,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -86,15 +92,54 @@ def require_root(root: FilePath, setting: str) -> RootMark:
     return _sealed(root, mark)
 
 
-def require_writable_root(env: Environment) -> RootMark:
+def require_writable_root(env: Environment, *, decides: bool = False) -> RootMark:
     """Refuse the root of an environment in which nothing may be written; see ``require_root``.
+
+    The folder of a root in a bucket is brought up to date.
+
+    Args:
+        env: Folders and connections.
+        decides: Whether nothing but decisions about data is written, for which a private copy of a
+            root in a bucket is enough.
 
     Raises:
         AccessDeniedError: The root was named as ``pfs://public/…``.
+        ConfigError: The root is in a bucket, and its folder is a private copy.
         RootError, FormatError, StorageError: As of ``require_root``.
     """
     env.refuse_public_root()
+    return require_root_of(env, decides=decides)
+
+
+def require_root_of(env: Environment, *, decides: bool = False) -> RootMark:
+    """Refuse the root of an environment as ``require_writable_root`` does, but for a public one.
+
+    Raises:
+        ConfigError, RootError, FormatError, StorageError: As of ``require_writable_root``.
+    """
+    follow_environment(env)
+    if not decides:
+        refuse_private(Path(env.root), env.root_setting)
     return require_root(env.root, env.root_setting)
+
+
+def follow_environment(env: Environment) -> None:
+    """Bring the folder of a root in a bucket up to date; do nothing for any other root.
+
+    A private copy is made where it is missing.
+
+    Raises:
+        RootError: The root in the bucket, or its folder, was not made one.
+        StorageError: The store, or the file system, refused or failed.
+    """
+    if env.bucket is None:
+        return
+    bucket, root = Location.parse(env.bucket), Path(env.root)
+    if env.is_root_private:
+        make_state(root, bucket, is_private=True)
+    else:
+        require_state(root, bucket)
+    follow_root(root)
 
 
 def require_readable_root(root: FilePath, setting: str) -> None:
@@ -123,6 +168,7 @@ def published_root(root: FilePath | None) -> Path:
     """
     if root is None:
         env = environment_from_environ()
+        follow_environment(env)
         place, setting = Path(env.root), env.root_setting
     else:
         place, setting = Path(local_source(root)), "the argument 'root'"

@@ -32,6 +32,7 @@ from trainfeed.versions.layout import (
     parse_generation,
 )
 from trainfeed.versions.schedule import range_of
+from trainfeed.versions.state_folder import deciding
 from trainfeed.versions.tag_files import (
     Tag,
     TaggedVersion,
@@ -277,6 +278,7 @@ class TagProposal:
         ]
 
 
+@deciding("tag")
 def apply_change(folder: DatasetFolder, proposal: TagProposal) -> tuple[Tag, bool]:
     """Write a proposed change, with a line in the history of the data set before it.
 
@@ -304,6 +306,7 @@ def apply_change(folder: DatasetFolder, proposal: TagProposal) -> tuple[Tag, boo
     return tag, True
 
 
+@deciding("untag")
 def untag(folder: DatasetFolder, tag: str, decision: Decision) -> tuple[Tag, bool]:
     """Remove a tag; its history stays, and its numbers are not used again.
 
@@ -334,6 +337,7 @@ def untag(folder: DatasetFolder, tag: str, decision: Decision) -> tuple[Tag, boo
     return apply_change(folder, TagProposal(before, after))
 
 
+@deciding("tag")
 def move_tag(
     folder: DatasetFolder,
     tag: str,

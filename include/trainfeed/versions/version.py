@@ -21,10 +21,12 @@ from trainfeed.errors import (
     ConfigError,
     FormatError,
     NotFoundError,
+    StorageError,
     UnsupportedCodecError,
 )
-from trainfeed.files import FilePath, ShardSize, open_plain, read_plain
+from trainfeed.files import FilePath, ShardSize, is_there, open_plain, read_plain
 from trainfeed.samples import Schema
+from trainfeed.versions.bucket_objects import BucketVersion, published_at
 from trainfeed.versions.chunk_index import Chunk, chunk_of
 from trainfeed.versions.layout import MANIFEST, MANIFEST_DIGEST, DatasetFolder
 from trainfeed.versions.manifest import Manifest, SplitEntry
@@ -144,9 +146,23 @@ class Version:
         """
         paths = [self.path / shard.name for shard in self._split(split).shards]
         if sizes:
+            self.require_shards_here()
             for path, size in zip(paths, self.shard_sizes(split), strict=True):
                 size.require(str(path))
         return paths
+
+    def require_shards_here(self) -> None:
+        """Refuse to read shards from a folder that follows a bucket, which has the shards.
+
+        Raises:
+            ConfigError: It is one; the message says how they are read.
+        """
+        if (place := published_at(self.path)) is not None:
+            raise ConfigError(
+                f"expected the shards of {self.name} in {self.path}, they are in"
+                f" {place.folder.uri}; nothing was read; open the data set by its name, which reads"
+                " them from there: open_dataset(NAME, interval=…, split=…)"
+            )
 
     def shard_sizes(self, split: str) -> list[ShardSize]:
         """Return the sizes of the shard files of a split in order, as the manifest states them."""
@@ -247,7 +263,26 @@ class Version:
                 " from a backup, or build the interval with --rebuild WHY",
                 path=str(self.path / MANIFEST),
             )
-        yield from folder_problems(self.path, self.manifest.file_digests(), own)
+        if (place := published_at(self.path)) is None:
+            yield from folder_problems(self.path, self.manifest.file_digests(), own)
+        else:
+            yield from self._problems_there(place)
+
+    def _problems_there(self, place: BucketVersion) -> Iterator[Problem]:
+        """Yield the problems of the objects in the bucket, and of their copies here."""
+        try:
+            if place.promised() != self.manifest_sha256:
+                yield ChecksumError(
+                    f"expected a manifest with SHA-256 {self.manifest_sha256}, got"
+                    f" {place.promised()}",
+                    path=(place.folder / MANIFEST).uri,
+                )
+            yield from place.problems()
+        except (FormatError, StorageError) as error:
+            yield error
+        for name, (num_bytes, sha256) in self.manifest.file_digests().items():
+            if is_there(self.path / name):
+                yield from compare_file(self.path / name, num_bytes, sha256)
 
     def _split(self, split: str) -> SplitEntry:
         try:

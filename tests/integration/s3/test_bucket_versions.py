@@ -31,8 +31,9 @@ from trainfeed.errors import (
 from trainfeed.files.stores import Location
 from trainfeed.files.stores import s3 as _s3
 from trainfeed.versions import Version, bucket_root, bucket_versions
+from trainfeed.versions.bucket_objects import BucketVersion
 from trainfeed.versions.bucket_root import init_bucket_root, probe_bucket
-from trainfeed.versions.bucket_versions import BucketVersion, publish_into
+from trainfeed.versions.bucket_versions import publish_into
 
 DAY = "2024-03-01"
 PROGRAM = """
@@ -119,7 +120,7 @@ def test_what_a_failed_call_has_sent_is_not_sent_again(
         lambda fs, path, *a, **o: (sent.append(path), put(fs, path, *a, **o))[1],
     )
     assert publish_into(root, source) == "published"
-    assert [path.rpartition("/")[2] for path in sent] == ["MANIFEST.json"]
+    assert [path.rpartition("/")[2] for path in sent] == ["00000001.json", "MANIFEST.json"]
 
 
 # --- kills at each point, under an observer -----------------------------------------------------

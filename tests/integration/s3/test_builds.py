@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.integration.s3.bucket_projects import make_bucket_root
 from tests.unit.files.stores.file_system_behaviour import names, put
 from tests.unit.pipeline.conftest import make_project
 from tests.unit.pipeline.log_project import DAY, make_log_project
@@ -195,7 +196,12 @@ def test_workers_have_keys_only_when_a_bucket_was_named(folder):
     assert "AWS_SECRET_ACCESS_KEY" in worker_environ()
 
 
-def test_a_publication_root_in_a_bucket_is_refused(projects, folder, monkeypatch):
-    monkeypatch.setenv("TRAINFEED_ROOT", folder.uri)
-    with pytest.raises(ConfigError, match="publication needs its atomic rename"):
-        environment_from_environ()
+def test_a_build_into_a_bucket_needs_a_folder_for_its_plans(projects, folder, monkeypatch):
+    _, remote = projects
+    make_bucket_root(folder / "root")
+    monkeypatch.setenv("TRAINFEED_ROOT", (folder / "root").uri)
+    monkeypatch.setenv("TRAINFEED_CACHE", str(remote.path / "cache"))
+    env = environment_from_environ()
+    assert env.is_root_private
+    with pytest.raises(ConfigError, match="expected TRAINFEED_STATE beside TRAINFEED_ROOT"):
+        plan(remote.spec, remote.interval(), env)

@@ -11,8 +11,9 @@ from trainfeed.files.stores import Location
 from trainfeed.loader import DataLoader
 from trainfeed.readers import open_dataset
 from trainfeed.versions import bucket_root
+from trainfeed.versions.bucket_objects import BucketVersion
 from trainfeed.versions.bucket_root import init_bucket_root
-from trainfeed.versions.bucket_versions import BucketVersion, publish_into
+from trainfeed.versions.bucket_versions import publish_into
 
 DAYS = ("2024-03-01", "2024-03-02")
 

@@ -4,7 +4,8 @@ One ``dataset.yaml`` serves every environment; these settings differ. Airflow se
 connections; all other programs use these variables::
 
     TRAINFEED_DATA         folder below which the others have their defaults
-    TRAINFEED_ROOT         publication root: a folder of a POSIX file system, or pfs://…
+    TRAINFEED_ROOT         publication root: a folder of a POSIX file system, pfs://…, or s3://…
+    TRAINFEED_STATE        folder of a POSIX file system that follows a root in a bucket
     TRAINFEED_LANDING      folder or URI of the landing files
     TRAINFEED_WORK         folder or URI of the files between two stages
     TRAINFEED_KAFKA        host:port[,host:port…], or recorded:<folder or URI of recorded topics>
@@ -48,7 +49,9 @@ from trainfeed.core.config.variables import (
     JOB_ROOT,
     PUBLIC_FOLDER,
     RENDEZVOUS,
+    STATE,
     TOKEN_FILE,
+    RootPlace,
     bash_words,
     cache_place,
     command_environ,
@@ -69,10 +72,12 @@ from trainfeed.core.config.variables import (
     rank_variables,
     rendezvous,
     root_folder,
+    root_place,
     service_files,
     spark_environ,
     training_environ,
     use_object_stores,
+    use_root_in_bucket,
     worker_environ,
 )
 
@@ -86,9 +91,11 @@ __all__ = [
     "LOGS_CONNECTION",
     "PUBLIC_FOLDER",
     "RENDEZVOUS",
+    "STATE",
     "TOKEN_FILE",
     "Environment",
     "KafkaSettings",
+    "RootPlace",
     "bash_words",
     "cache_place",
     "command_environ",
@@ -110,9 +117,11 @@ __all__ = [
     "rank_variables",
     "rendezvous",
     "root_folder",
+    "root_place",
     "service_files",
     "spark_environ",
     "training_environ",
     "use_object_stores",
+    "use_root_in_bucket",
     "worker_environ",
 ]

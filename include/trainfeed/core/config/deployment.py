@@ -14,10 +14,11 @@ from typing import Any, Final
 from trainfeed.core.config.variables import (
     is_public,
     place,
-    root_folder,
+    root_place,
     setting,
     shown,
     use_object_stores,
+    use_root_in_bucket,
 )
 from trainfeed.core.datacenters import local_source, local_target
 from trainfeed.errors import AccessDeniedError, ConfigError
@@ -200,6 +201,9 @@ class Environment:
         catalogs: Connection id → settings of a catalogue of tables; they may hold secrets.
         root_setting: Name of the setting with ``root``, for messages.
         is_root_public: Whether ``root`` was named as ``pfs://public/…``, which is for reading.
+        bucket: Address of the publication root in a bucket that ``root`` follows; None for a root
+            on a file system.
+        is_root_private: Whether ``root`` then is a private copy, no place to build.
     """
 
     root: str
@@ -216,11 +220,15 @@ class Environment:
     catalogs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, repr=False)
     root_setting: str = field(default="TRAINFEED_ROOT", compare=False)
     is_root_public: bool = field(default=False, compare=False)
+    bucket: str | None = None
+    is_root_private: bool = field(default=False, compare=False)
 
     def __post_init__(self) -> None:
         # Before anything is read there: workers may be started earlier.
         if any(uri.startswith("s3://") for uri in (self.landing, self.work, *self.logs.values())):
             use_object_stores()
+        if self.bucket is not None:
+            use_root_in_bucket()
 
     def refuse_public_root(self) -> None:
         """Refuse to write to a root that was named as ``pfs://public/…``.
@@ -258,8 +266,9 @@ def environment_from_environ(
     data = Path(local_target(setting("TRAINFEED_DATA", None, "data"))).absolute()
     clients, places = _connections()
     asked = setting("TRAINFEED_ROOT", root, data / "root")
+    found = root_place("TRAINFEED_ROOT", asked)
     return Environment(
-        root=root_folder("TRAINFEED_ROOT", asked),
+        root=found.folder,
         landing=place("TRAINFEED_LANDING", setting("TRAINFEED_LANDING", landing, data / "landing")),
         work=place("TRAINFEED_WORK", setting("TRAINFEED_WORK", work, data / "work")),
         kafka={
@@ -284,6 +293,8 @@ def environment_from_environ(
         catalogs=_servers("TRAINFEED_CATALOG", "TRAINFEED_CATALOGS", CATALOG_CONNECTION),
         root_setting=_root_setting(root),
         is_root_public=is_public(asked),
+        bucket=found.bucket,
+        is_root_private=found.is_private,
     )
 
 

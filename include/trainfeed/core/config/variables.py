@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from trainfeed.core.datacenters import is_shared, local_source, local_target, shared_place
 from trainfeed.core.whole_numbers import whole
@@ -68,6 +69,42 @@ def root_folder(setting: str, value: str) -> str:
     return rest
 
 
+class RootPlace(NamedTuple):
+    """Where a publication root is, as this machine works on it.
+
+    Attributes:
+        folder: Absolute path of the root; of a root in a bucket, the folder that follows it.
+        bucket: Address of a root in a bucket; None for one on a file system.
+        is_private: Whether the folder is a private copy in the cache.
+    """
+
+    folder: str
+    bucket: str | None = None
+    is_private: bool = False
+
+
+def root_place(setting: str, value: str, state: str | None = None) -> RootPlace:
+    """Return where a publication root is: a folder, or a bucket with the folder that follows it.
+
+    Args:
+        setting: Name of the setting, for messages.
+        value: A path, ``file:///…``, ``pfs://…`` or ``s3://bucket/prefix``.
+        state: The folder that follows a root in a bucket; None for ``TRAINFEED_STATE``, or a
+            private copy in the cache.
+
+    Raises:
+        ConfigError, AccessDeniedError: As of ``root_folder``.
+    """
+    if not value.startswith("s3://"):
+        return RootPlace(root_folder(setting, value))
+    bucket = place(setting, value).rstrip("/")
+    state = os.environ.get(STATE) if state is None else state
+    if state is not None:
+        return RootPlace(root_folder(STATE, state), bucket)
+    name = hashlib.sha256(bucket.encode()).hexdigest()[:32]
+    return RootPlace(str(cache_place(None, None)[0] / "state" / name), bucket, is_private=True)
+
+
 def place(variable: str, value: str) -> str:
     """Return a place of files: an absolute path, or a URI as it stands.
 
@@ -105,6 +142,7 @@ JOB_RETRIES: Final = "TRAINFEED_RETRIES"
 JOB_ROOT: Final = "TRAINFEED_JOB_ROOT"
 PUBLIC_FOLDER: Final = "TRAINFEED_PUBLIC"
 RENDEZVOUS: Final = "TRAINFEED_RENDEZVOUS"
+STATE: Final = "TRAINFEED_STATE"
 TOKEN_FILE: Final = "TRAINFEED_TOKEN_FILE"  # noqa: S105 (the name of a variable)
 
 
@@ -269,6 +307,8 @@ _OF_OBJECT_STORES: Final = (
     "AWS_SESSION_TOKEN",
     "AWS_WEB_IDENTITY_TOKEN_FILE",
 )
+# Variables for readers of a publication root in a bucket.
+_OF_FAR_ROOT: Final = (*_OF_OBJECT_STORES, _CACHE, _CACHE_BYTES)
 # Each of these is enough for a client.
 _KEYS_OF_OBJECT_STORES: Final = (
     ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"),
@@ -294,11 +334,13 @@ _EXECUTOR_FOLDERS: Final = "SPARK_LOCAL_DIRS"
 def training_environ(package: str, job: Mapping[str, str]) -> dict[str, str]:
     """Return the variables for a training process: those that programs need, no credentials.
 
+    Keys of object stores are among them only if the publication root is in a bucket.
+
     Args:
         package: Folder of the package trainfeed; becomes the first of ``PYTHONPATH``.
         job: Variables of the job.
     """
-    kept = _kept(_INHERITED)
+    kept = _kept((*_INHERITED, *(_OF_FAR_ROOT if _ObjectStores.have_root else ())))
     paths = [package, *filter(None, [os.environ.get("PYTHONPATH")])]
     # No bytecode: Python compares a cached compilation by size and second only, while the code of a
     # job is identified by a digest.
@@ -330,6 +372,7 @@ class _ObjectStores:
     """Whether a place in an object store was named in this process."""
 
     are_used = False
+    have_root = False
 
 
 def use_object_stores() -> None:
@@ -339,6 +382,14 @@ def use_object_stores() -> None:
     program, and workers run the code of data sets.
     """
     _ObjectStores.are_used = True
+
+
+def use_root_in_bucket() -> None:
+    """Give the keys of object stores to trainings that are started from now on.
+
+    They read their versions there. Workers do not: what builds make is published by their parent.
+    """
+    _ObjectStores.have_root = True
 
 
 def object_store_address() -> tuple[str, Path | None]:

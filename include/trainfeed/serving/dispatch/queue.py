@@ -157,6 +157,7 @@ class TaskList:
         spans = []
         for version in self.versions:
             # Who reads a task compares the sizes: a trainer that lacks a shard stops no master.
+            version.require_shards_here()
             paths = version.shard_paths(self.split, sizes=False)
             sizes = version.shard_sizes(self.split)
             spans += [

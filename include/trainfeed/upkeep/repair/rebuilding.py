@@ -145,7 +145,7 @@ def repair_place(env: Environment, real: DatasetFolder) -> Iterator[RepairPlace]
             for each in _READ:
                 if (real.path / each).is_dir():
                     (shadow.path / each).symlink_to(real.path / each, target_is_directory=True)
-            place = replace(env, root=str(shadow.root), work=work.uri)
+            place = replace(env, root=str(shadow.root), bucket=None, work=work.uri)
             yield RepairPlace(place, shadow, staging, Path(scratch))
         finally:
             posix.remove_tree(staging)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 from trainfeed.core.config import Environment
@@ -27,6 +28,7 @@ from trainfeed.upkeep.withdrawal.generation import (
 )
 from trainfeed.versions import DatasetFolder, Manifest, require_writable_root
 from trainfeed.versions.layout import generation_name
+from trainfeed.versions.state_folder import decide
 from trainfeed.versions.tag_files import TagProblem
 from trainfeed.versions.withdraw import (
     Withdrawal,
@@ -102,9 +104,22 @@ def withdraw(  # noqa: PLR0913 - a version, a decision, and how far it goes
         RootError: The publication root was not made by ``trainfeed init``.
         StorageError: The publication root refused or failed.
     """
-    require_writable_root(env)
+    require_writable_root(env, decides=True)
     maker.require_complete()
     folder = DatasetFolder(Path(env.root), name)
+    hide = partial(_withdraw, folder, interval, generation, maker)
+    return decide(folder, "withdraw", partial(hide, move_tags=move_tags, dry_run=dry_run))
+
+
+def _withdraw(
+    folder: DatasetFolder,
+    interval: str,
+    generation: int | None,
+    maker: Maker,
+    *,
+    move_tags: bool,
+    dry_run: bool,
+) -> Withdrawn:
     while True:
         before = withdrawn_by_run(folder, interval, generation, maker)
         if before is not None and before.lifted_by is not None:
@@ -283,9 +298,22 @@ def restore(  # noqa: PLR0913 - a version, a decision, and when it was asked for
         RootError: The publication root was not made by ``trainfeed init``.
         StorageError: The publication root refused or failed.
     """
-    require_writable_root(env)
+    require_writable_root(env, decides=True)
     maker.require_complete()
     folder = DatasetFolder(Path(env.root), name)
+    give_back = partial(_restore, folder, interval, generation, maker)
+    return decide(folder, "restore", partial(give_back, dry_run=dry_run, asked_at=asked_at))
+
+
+def _restore(
+    folder: DatasetFolder,
+    interval: str,
+    generation: int | None,
+    maker: Maker,
+    *,
+    dry_run: bool,
+    asked_at: datetime | None,
+) -> Restored:
     if (before := _given_back_before(folder, interval, generation, maker)) is not None:
         return before
     mark = _newest(folder, interval) if generation is None else None

@@ -14,6 +14,7 @@ from trainfeed.errors import ConflictError, FormatError, NotFoundError, TrainFee
 from trainfeed.files import is_there
 from trainfeed.files.stores import posix
 from trainfeed.versions import DatasetFolder, Version
+from trainfeed.versions.bucket_root import bucket_mark
 from trainfeed.versions.history import Action, record_action
 from trainfeed.versions.layout import CURRENT, generation_name
 from trainfeed.versions.retire import told_missing
@@ -220,6 +221,8 @@ def turn_readers(folder: DatasetFolder, interval: str, generation: int | None) -
         StorageError: The publication root refused or failed; readers get the right one all the
             same, because marks and folders have precedence.
     """
+    if bucket_mark(folder.root) is not None:
+        return  # of several folders that follow a bucket, each would have a hint of its own
     pointer = folder.interval(interval) / CURRENT
     if generation is None:
         with posix.map_errors(pointer), suppress(FileNotFoundError):
