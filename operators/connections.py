@@ -15,7 +15,7 @@ from trainfeed.core.config import (
     environment_from_environ,
     is_public,
     name_object_store,
-    root_folder,
+    root_place,
 )
 from trainfeed.core.datacenters import is_shared
 from trainfeed.errors import ConfigError
@@ -70,6 +70,10 @@ _HDFS_EXAMPLE: Final = (
 _CEPHFS_EXAMPLE: Final = (
     f"airflow connections add {_CEPHFS} --conn-type generic"
     ' --conn-extra \'{"path": "/pfs/dc/public/dataset"}\''
+)
+_BUCKET_EXAMPLE: Final = (
+    f"airflow connections add {_CEPHFS} --conn-type generic"
+    ' --conn-extra \'{"path": "s3://company-data/sets", "state": "/pfs/dc/state"}\''
 )
 _CONVERT_EXAMPLE: Final = (
     f"airflow connections add {_CONVERT} --conn-type generic --conn-extra"
@@ -126,7 +130,8 @@ def environment_from_connections(  # noqa: PLR0913, PLR0917 - a kind of connecti
             but no values, which may be secrets.
     """
     hdfs = _connection(_HDFS, _HDFS_EXAMPLE)
-    root = _extra(_connection(_CEPHFS, _CEPHFS_EXAMPLE), "path", _CEPHFS_EXAMPLE)
+    cephfs = _connection(_CEPHFS, _CEPHFS_EXAMPLE)
+    root = _extra(cephfs, "path", _CEPHFS_EXAMPLE)
     landing, work = (_uri(hdfs, _extra(hdfs, key, _HDFS_EXAMPLE)) for key in ("landing", "work"))
     starts = {
         key: {name: _start(_connection(name, _HDFS_EXAMPLE), key) for name in names}
@@ -135,8 +140,12 @@ def environment_from_connections(  # noqa: PLR0913, PLR0917 - a kind of connecti
     places = (root, landing, work, *starts["logs"].values(), *starts["models"].values())
     if any(place.startswith(_IN_BUCKET) for place in places):
         _name_object_store()
+    is_in_bucket = root.startswith(_IN_BUCKET)
+    state = _extra(cephfs, "state", _BUCKET_EXAMPLE) if is_in_bucket else None
+    found = root_place(_ROOT_SETTING, root, state)
     return Environment(
-        root=root_folder(_ROOT_SETTING, root),
+        root=found.folder,
+        bucket=found.bucket,
         landing=landing,
         work=work,
         kafka={name: _kafka(name) for name in kafka},
@@ -151,7 +160,7 @@ def environment_from_connections(  # noqa: PLR0913, PLR0917 - a kind of connecti
         registries={name: _server(name, _REGISTRY_EXAMPLE) for name in registries},
         catalogs={name: _server(name, _CATALOG_EXAMPLE) for name in catalogs},
         root_setting=_ROOT_SETTING,
-        is_root_public=is_public(root),
+        is_root_public=is_public(state or root),
     )
 
 

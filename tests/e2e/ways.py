@@ -87,10 +87,14 @@ class Ground:
         folders = {"landing": f"{self.hdfs}/landing", "work": f"{self.hdfs}/work"}
         return {"conn_type": "webhdfs", **place, "extra": folders}
 
+    def publication(self):
+        """The connection to the publication root."""
+        return {"conn_type": "generic", "extra": {"path": str(self.root)}}
+
     def airflow(self, **options):
         """An Airflow for this ground; ``options`` are those of ``AirflowOptions``."""
         connections = {
-            "CEPHFS_DEFAULT": {"conn_type": "generic", "extra": {"path": str(self.root)}},
+            "CEPHFS_DEFAULT": self.publication(),
             "HDFS_DEFAULT": self.storage(),
             "KAFKA_DEFAULT": {"conn_type": "kafka", "extra": self.kafka},
         }

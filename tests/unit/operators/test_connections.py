@@ -225,3 +225,14 @@ def test_an_incomplete_connection_of_object_stores_is_refused_without_its_values
         read()
     assert "key-id" not in str(error.value)
     assert "secret" not in str(error.value).replace("secret key", "")
+
+
+@pytest.mark.usefixtures("keys_of_worker")
+def test_a_root_in_a_bucket_has_a_folder_that_follows_it(set_connection):
+    set_connection("s3_default", conn_type="aws", login="A", password="B")
+    set_connection("cephfs_default", extra={"path": "s3://lake/sets", "state": "/pfs/state"})
+    env = read()
+    assert (env.root, env.bucket, env.is_root_private) == ("/pfs/state", "s3://lake/sets", False)
+    set_connection("cephfs_default", extra={"path": "s3://lake/sets"})
+    with pytest.raises(ConfigError, match=r"'cephfs_default' to have the extra 'state'"):
+        read()
