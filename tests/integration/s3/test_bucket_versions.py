@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.integration.s3.killed_client import KilledHereError, Requests
 from tests.unit.files.stores.file_system_behaviour import names, race
 from tests.unit.pipeline.conftest import make_project
 from tests.unit.processes import LIMIT_S
@@ -183,35 +184,6 @@ def test_a_version_is_absent_or_whole_after_a_kill(
     assert again.stdout == ("known\n" if is_there else "published\n")
     assert seen[0] is False
     assert is_whole(version)
-
-
-class KilledHereError(BaseException):
-    """The process ended here: no handler of errors sees it."""
-
-
-class Requests:
-    """The client, which ends at one of its requests: before it, or when it has taken place."""
-
-    def __init__(self, at: int, *, is_done: bool) -> None:
-        self._client = _s3._package()
-        self._at = at
-        self._is_done = is_done
-        self.made: list[str] = []
-
-    def __getattr__(self, name: str) -> object:
-        found = getattr(self._client, name)
-        if name not in {"get", "head", "list", "put"}:
-            return found
-
-        def request(*arguments: object, **options: object) -> object:
-            self.made.append(name)
-            if len(self.made) <= self._at:
-                return found(*arguments, **options)
-            if len(self.made) == self._at + 1 and self._is_done:
-                found(*arguments, **options)
-            raise KilledHereError
-
-        return request
 
 
 @pytest.mark.parametrize("is_done", [False, True])
