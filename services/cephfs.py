@@ -229,7 +229,8 @@ class CephCluster:
 
 # --- The service
 
-_PROGRAMS: Mapping[str, str] = MappingProxyType(
+# Program → package of Debian with it.
+PROGRAMS: Mapping[str, str] = MappingProxyType(
     {
         "ceph": "ceph-common",
         "ceph-fuse": "ceph-fuse",
@@ -284,11 +285,11 @@ class CephFS:
             return "this root may not mount (no CAP_SYS_ADMIN)"
         if not Path("/dev/fuse").exists():
             return "there is no /dev/fuse"
-        return packages_unavailable(_PROGRAMS)
+        return packages_unavailable(PROGRAMS)
 
     def install(self) -> None:
         """Install the packages of Ceph that are missing."""
-        install_packages(_PROGRAMS)
+        install_packages(PROGRAMS)
 
     def start(self, *, fresh: bool = False) -> None:
         """Start the daemons that do not run; :meth:`wait` mounts the file system."""
