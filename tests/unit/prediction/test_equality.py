@@ -5,7 +5,7 @@ import json
 import shutil
 import sys
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 
@@ -141,6 +141,13 @@ def assert_each_has_the_chance_of_its_sample(raw, published):
         np.testing.assert_allclose(sorted(chances), sorted(published[each]), rtol=1e-13)
 
 
+def assert_the_same_but_for_the_end_of_sums(one, other):
+    """Products of matrices may be summed up in another order, by where the memory of a batch is."""
+    (mine,), (theirs,) = one.predictions, other.predictions
+    np.testing.assert_allclose(mine["chance"], theirs["chance"], rtol=1e-13)
+    assert replace(one, predictions=({**mine, "chance": theirs["chance"]},)) == other
+
+
 def test_digits_are_predicted_as_the_training_has_evaluated(tmp_path, digits_data):
     logs = Location.parse(str(tmp_path / "logs" / "digits"))
     write_days(read_digits(digits_data), logs, tmp_path / "ledger.sqlite")
@@ -157,7 +164,7 @@ def test_digits_are_predicted_as_the_training_has_evaluated(tmp_path, digits_dat
     assert sum(outcome.is_predicted for outcome in with_labels) > 20
     for blind, seen in zip(without, with_labels, strict=True):
         if seen.is_predicted:
-            assert blind == seen
+            assert_the_same_but_for_the_end_of_sums(blind, seen)
     assert ModelsFolder(Path(env.root)).names() == ["digits"]
 
 
