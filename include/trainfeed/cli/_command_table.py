@@ -204,6 +204,12 @@ HEADINGS: Final[Mapping[str, tuple[Entry, ...]]] = {
             example="trainfeed index /mnt/cephfs/training",
         ),
         Entry(
+            "mirror",
+            ".mirror:mirror",
+            "Copy versions and decisions into another root.",
+            example="trainfeed mirror /mnt/cephfs/training s3://lake/training flights/2013",
+        ),
+        Entry(
             "gc",
             ".upkeep:gc",
             "Remove what killed builds left behind, and no version.",

@@ -101,6 +101,18 @@ def root_place(setting: str, value: str, state: str | None = None) -> RootPlace:
     state = os.environ.get(STATE) if state is None else state
     if state is not None:
         return RootPlace(root_folder(STATE, state), bucket)
+    return copied_root(setting, value)
+
+
+def copied_root(setting: str, value: str) -> RootPlace:
+    """Return where a publication root is; one in a bucket as a private copy, whatever is set.
+
+    Raises:
+        ConfigError, AccessDeniedError: As of ``root_folder``.
+    """
+    if not value.startswith("s3://"):
+        return RootPlace(root_folder(setting, value))
+    bucket = place(setting, value).rstrip("/")
     name = hashlib.sha256(bucket.encode()).hexdigest()[:32]
     return RootPlace(str(cache_place(None, None)[0] / "state" / name), bucket, is_private=True)
 
