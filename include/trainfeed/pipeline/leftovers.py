@@ -19,6 +19,8 @@ from trainfeed.files.attempts import ATTEMPTS
 from trainfeed.files.stores import FileInfo, Location, present, require_store_clock
 from trainfeed.files.stores.folder_transfer import is_temporary
 from trainfeed.versions import DatasetFolder, require_writable_root
+from trainfeed.versions.bucket_root import bucket_mark
+from trainfeed.versions.bucket_sweep import sweep_bucket
 from trainfeed.versions.layout import MODELS, is_name
 from trainfeed.versions.lease import remove_ended
 from trainfeed.versions.root import data_sets_of
@@ -261,6 +263,11 @@ def sweep(env: Environment, *, older_than: timedelta = OLD, dry_run: bool = Fals
         for name in data_sets_of(Path(env.root))
         for lease in remove_ended(DatasetFolder(Path(env.root), name), now, dry_run=dry_run)
     ]
+    for name in data_sets_of(Path(env.root)):
+        folder = DatasetFolder(Path(env.root), name)
+        for left in sweep_bucket(folder, now - older_than, dry_run=dry_run):
+            touched = left.modified.isoformat(timespec="seconds")
+            removed.append(Swept(left.place.uri, left.num_bytes, touched))
     for leftover in leftovers(env):
         if leftover.modified_ms > before_ms:
             continue
@@ -284,5 +291,7 @@ def _require_clocks(env: Environment) -> None:
         Location.parse(str(DatasetFolder(Path(env.root), name).staging / "tmp"))
         for name in data_sets_of(Path(env.root))[:1]
     ]
+    if (mark := bucket_mark(Path(env.root))) is not None:
+        places += [mark.place / name / "_leases" for name in data_sets_of(Path(env.root))[:1]]
     for place in (*places, *([work / ATTEMPTS] if work.exists() else [])):
         require_store_clock(place, "nothing was removed")

@@ -31,7 +31,7 @@ from trainfeed.versions import (
     Version,
     published_root,
 )
-from trainfeed.versions.bucket_objects import published_at
+from trainfeed.versions.bucket_objects import place_in_bucket
 from trainfeed.versions.chunk_index import Chunk
 from trainfeed.versions.chunks import ChunkDecoder, decoder_of
 from trainfeed.versions.job_versions import cover_job, data_set_of_job
@@ -224,7 +224,7 @@ class DatasetReader:
 
 def _followed(path: Path) -> RemoteRoot | None:
     """Return the bucket that has the shards of a version; None if its folder has them."""
-    if published_at(path) is None:
+    if place_in_bucket(path) is None:
         return None
     # The clients of stores are imported where a root is at one.
     from trainfeed.remote import RemoteRoot
@@ -294,7 +294,8 @@ def leased(reader: DatasetReader, lease: timedelta | bool) -> DatasetReader:
     folder = _folder_of(reader.versions)
     versions = [_named(version) for version in reader.versions]
     what = f"open_dataset, split {reader.split}"
-    reader.lease = hold_versions(folder, versions, what, length=length)
+    bucket = None if reader.remote is None else reader.remote.bucket
+    reader.lease = hold_versions(folder, versions, what, length=length, bucket=bucket)
     return reader
 
 
@@ -464,10 +465,10 @@ def data_at(
         _refuse_cache(root, cache, cache_bytes)
         yield TaggedData(published_root(root), name), None
         return
-    if lease is not False:
+    if lease is not False and not str(root).startswith("s3://"):
         raise ConfigError(
-            "expected no lease beside a root at a store, which is only read; open it where the root"
-            " is mounted, or keep the versions with a tag"
+            "expected no lease beside a root at such a store, which is only read; open it where the"
+            " root is mounted, or keep the versions with a tag"
         )
     # The clients of stores are imported where a root is at one.
     from trainfeed.remote import RemoteRoot

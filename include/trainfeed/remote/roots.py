@@ -441,6 +441,11 @@ class RemoteRoot:
         name = hashlib.sha256(self.location.uri.encode()).hexdigest()[:32]
         return self.place.folder / _COPIES / name
 
+    @property
+    def bucket(self) -> Location | None:
+        """The root, if it is in a bucket, where leases are written; else None."""
+        return self.location if self.location.fs.scheme == S3FileSystem.scheme else None
+
     @classmethod
     def open(
         cls,

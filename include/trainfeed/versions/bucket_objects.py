@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple
 
@@ -138,8 +139,16 @@ class BucketVersion(NamedTuple):
             StorageError: The store, or the file system, refused or failed.
         """
         for name, (num_bytes, digest) in manifest.file_digests().items():
-            _settle(source / name, self.file(name, digest), num_bytes, digest)
+            self.send_file(source / name, name, num_bytes, digest)
             yield name
+
+    def send_file(self, source: Path, name: str, num_bytes: int, sha256: str) -> None:
+        """Bring one file into the bucket, unless it is there whole, and read it back.
+
+        Raises:
+            ChecksumError, StorageError: As of ``send``.
+        """
+        _settle(source, self.file(name, sha256), num_bytes, sha256)
 
     def create(self, data: bytes, built: str) -> bool:
         """Create the manifest, which makes the version appear; return whether this call did.
@@ -155,6 +164,35 @@ class BucketVersion(NamedTuple):
         place = self.folder / MANIFEST
         metadata = {_SHA256: hashlib.sha256(data).hexdigest(), _BUILT: built}
         return bucket_of(place).create(place.path, data, metadata)
+
+    def replace_manifest(self, data: bytes, built: str) -> None:
+        """Overwrite a manifest that is damaged by the one that was published.
+
+        Raises:
+            StorageError: The store refused or failed.
+        """
+        place = self.folder / MANIFEST
+        metadata = {_SHA256: hashlib.sha256(data).hexdigest(), _BUILT: built}
+        bucket_of(place).put(place.path, data, attributes=metadata)
+
+    def delete(self) -> None:
+        """Delete the version, its manifest first; what is gone already is passed over.
+
+        Raises:
+            StorageError: The store refused or failed; the next call goes on.
+        """
+        (self.folder / MANIFEST).delete()
+        self.folder.delete(recursive=True)
+
+    def published_at(self) -> datetime:
+        """Return when the manifest was created, by the clock of the store.
+
+        Raises:
+            NotFoundError: The version is not there.
+            StorageError: The store refused or failed.
+        """
+        found = (self.folder / MANIFEST).stat()
+        return datetime.fromtimestamp(found.modified_ms / 1000, UTC)
 
     def problems(self, *names: str) -> Iterator[FormatError | StorageError]:
         """Read every file, or those of some names, and yield what differs from the manifest.
@@ -172,7 +210,7 @@ class BucketVersion(NamedTuple):
                 yield error
 
 
-def published_at(path: Path) -> BucketVersion | None:
+def place_in_bucket(path: Path) -> BucketVersion | None:
     """Return the place in a bucket of a version whose folder follows it; None for any other folder.
 
     Args:

@@ -30,8 +30,16 @@ from trainfeed.errors import (
 )
 from trainfeed.files import listed_folder
 from trainfeed.files.records import RecordFile
-from trainfeed.files.stores import posix
+from trainfeed.files.stores import Location, posix
+from trainfeed.versions.bucket_root import bucket_mark
 from trainfeed.versions.layout import DatasetFolder, check_name, generation_name
+from trainfeed.versions.lease_places import (
+    FilePlace,
+    FoundObjects,
+    LeasePlace,
+    ObjectPlace,
+    leases_in_bucket,
+)
 
 # --- The times of leases: how long they hold, and what differences of clocks they bear
 
@@ -222,8 +230,9 @@ class FoundLease:
         lease: Its content, or None if it cannot be read.
         problem: Why it cannot be read, else "".
         num_bytes: Size of the file.
-        renewed: Its last renewal, by the clock of its holder.
+        renewed: Its last renewal, by the clock of its holder; that of a store for one in a bucket.
         until: The time after which nobody is bound by it any more, margin included.
+        objects: What a bucket has of it; None for a file.
     """
 
     path: Path
@@ -232,6 +241,7 @@ class FoundLease:
     num_bytes: int
     renewed: datetime
     until: datetime
+    objects: FoundObjects | None = None
 
     def is_held(self, now: datetime) -> bool:
         """Return whether the lease binds others at the aware time ``now``."""
@@ -289,7 +299,9 @@ def leases(folder: DatasetFolder, interval: str | None = None) -> list[FoundLeas
         StorageError: The publication root refused or failed.
     """
     names = "*.json" if interval is None else f"{LeaseKind.BUILD}.{check_name(interval)}.*.json"
-    found = (_look(folder, path) for path in sorted(listed_folder(folder.leases, names)))
+    found = [_look(folder, path) for path in sorted(listed_folder(folder.leases, names))]
+    if interval is None:
+        found += [_look_there(folder, objects) for objects in leases_in_bucket(folder)]
     return [each for each in found if each is not None]
 
 
@@ -342,13 +354,15 @@ def remove_ended(
     if dry_run:
         return ended
     for each in found:
-        if each.is_ahead(now):
+        if each.objects is None and each.is_ahead(now):
             _set_back(each, now)
     return [each for each in ended if _remove(folder, each, now)]
 
 
 def _remove(folder: DatasetFolder, found: FoundLease, now: datetime) -> bool:
     """Remove an ended lease, unless a slow holder has renewed it since it was found."""
+    if found.objects is not None:
+        return _remove_there(folder, found.objects, now)
     latest = _look(folder, found.path)
     if latest is None or latest.is_held(now):
         return False
@@ -360,6 +374,17 @@ def _remove(folder: DatasetFolder, found: FoundLease, now: datetime) -> bool:
         logger.warning("%s; that is no lease of trainfeed; move it away", error)
         return False
     return True
+
+
+def _remove_there(folder: DatasetFolder, found: FoundObjects, now: datetime) -> bool:
+    """Remove an ended lease of a bucket, unless it was renewed since; see ``_remove``."""
+    for latest in leases_in_bucket(folder):
+        if latest.stem == found.stem:
+            lease = _look_there(folder, latest)
+            if lease is not None and not lease.is_held(now):
+                latest.remove()
+                return True
+    return False
 
 
 def _set_back(found: FoundLease, now: datetime) -> None:
@@ -388,6 +413,22 @@ def _look(folder: DatasetFolder, path: Path) -> FoundLease | None:
     return FoundLease(path, lease, problem, found.st_size, renewed, until)
 
 
+def _look_there(folder: DatasetFolder, found: FoundObjects) -> FoundLease | None:
+    """Return the lease of objects, None if it is gone by now."""
+    place, name = found.objects[-1], f"{found.stem}.json"
+    lease, problem = None, ""
+    try:
+        data = place.read_bytes(max_bytes=canonical_json.MAX_BYTES)
+        lease = LEASES.parse(data, place.uri, dataset=folder.name, file=name)
+    except NotFoundError:
+        return None
+    except (AccessDeniedError, FormatError) as error:
+        problem = str(error)
+    until = found.renewed + (LONGEST if lease is None else lease.length) + MARGIN
+    path = folder.leases / name
+    return FoundLease(path, lease, problem, found.num_bytes, found.renewed, until, found)
+
+
 def _read(folder: DatasetFolder, path: Path) -> tuple[Lease | None, str]:
     try:
         lease = LEASES.read(path, dataset=folder.name, file=path.name)
@@ -414,6 +455,7 @@ def hold_versions(
     *,
     length: timedelta = USUAL,
     clock: Clock = _utc_now,
+    bucket: Location | None = None,
 ) -> HeldLease:
     """Keep retention from removing versions, until ``release`` or the end of this process.
 
@@ -423,6 +465,8 @@ def hold_versions(
         what: What they are used for, for people.
         length: How long the lease holds without a renewal. A thread renews it in time.
         clock: Returns the aware present time.
+        bucket: The root in a bucket that has the versions; None for the one that the root of the
+            data set follows, if it does.
 
     Raises:
         NotFoundError: Retention has removed one of the versions; nothing is leased.
@@ -431,8 +475,14 @@ def hold_versions(
         StorageError: The publication root refused or failed.
     """
     lease = Lease.of_this_process(LeaseKind.READ, versions, what, length, clock())
-    path = folder.leases / f"{LeaseKind.READ}.{uuid.uuid4().hex}.json"
-    return HeldLease(_Holder(folder, lease, path, clock))
+    stem = f"{LeaseKind.READ}.{uuid.uuid4().hex}"
+    path = folder.leases / f"{stem}.json"
+    if bucket is None and (mark := bucket_mark(folder.root)) is not None:
+        bucket = mark.place
+    place: LeasePlace = FilePlace(folder, path)
+    if bucket is not None:
+        place = ObjectPlace(bucket / folder.name, stem)
+    return HeldLease(_Holder(folder, lease, path, clock, place))
 
 
 def hold_build(
@@ -460,7 +510,7 @@ def hold_build(
     versions = [(interval, generation)]
     lease = Lease.of_this_process(LeaseKind.BUILD, versions, what, length, clock())
     path = folder.leases / f"{LeaseKind.BUILD}.{interval}.{uuid.uuid4().hex}.json"
-    return HeldLease(_Holder(folder, lease, path, clock))
+    return HeldLease(_Holder(folder, lease, path, clock, FilePlace(folder, path)))
 
 
 class HeldLease:
@@ -521,14 +571,17 @@ class HeldLease:
 
 
 class _Holder:
-    """The file of a lease, and the thread that renews it; the thread refers to nothing else."""
+    """The place of a lease, and the thread that renews it; the thread refers to nothing else."""
 
-    def __init__(self, folder: DatasetFolder, lease: Lease, path: Path, clock: Clock) -> None:
+    def __init__(
+        self, folder: DatasetFolder, lease: Lease, path: Path, clock: Clock, place: LeasePlace
+    ) -> None:
         self.lease = lease
         self.path = path
         self.lost: NotFoundError | None = None
         self._folder = folder
         self._clock = clock
+        self._place = place
         self._owner = os.getpid()
         self._renewed = clock()
         self._released = threading.Event()
@@ -554,7 +607,7 @@ class _Holder:
             now = self._clock()
             is_late = now - self._renewed > self.lease.length
             try:
-                self._stamp(now)
+                self._place.stamp(now)
             except NotFoundError:
                 is_late = True
                 self._write(now)
@@ -570,8 +623,7 @@ class _Holder:
         with self._lock:
             self._released.set()
             try:
-                with posix.map_errors(self.path):
-                    self.path.unlink(missing_ok=True)
+                self._place.remove()
             except TrainFeedError as error:
                 logger.warning("the lease stays until it ends by itself: %s", error)
 
@@ -589,8 +641,7 @@ class _Holder:
     def _write(self, now: datetime) -> None:
         try:
             placed = replace(self.lease, dataset=self._folder.name, file=self.path.name)
-            LEASES.write_once(self.path, placed)
-            self._stamp(now)
+            self._place.write(LEASES.dumps(placed), now)
         except AccessDeniedError as error:
             raise AccessDeniedError(
                 f"{error}; nothing was leased; let the operator make the folder"
@@ -598,16 +649,12 @@ class _Holder:
                 " retention may then remove superseded versions while they are read"
             ) from error
 
-    def _stamp(self, now: datetime) -> None:
-        with posix.map_errors(self.path):
-            os.utime(self.path, (now.timestamp(), now.timestamp()))
-
     def _look(self) -> None:
         """Raise if retention has removed a version that a reader's lease names."""
         if self.lease.kind is not LeaseKind.READ:
             return
         for interval, generation in self.lease.versions:
-            if self._folder.is_removed(interval, generation):
+            if self._place.is_removed(interval, generation):
                 name = f"{self._folder.name}/{interval}/{generation_name(generation)}"
                 raise NotFoundError(
                     f"{name} was removed by retention before it was leased, or after the lease had"

@@ -11,6 +11,7 @@ docs/authors/adr/0074-decisions-in-a-bucket.md has the reasons.
 from __future__ import annotations
 
 import logging
+import os
 import shutil
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -158,10 +159,10 @@ def refuse_private(root: Path, setting: str) -> None:
     mark = bucket_mark(root)
     if mark is not None and mark.is_private:
         raise ConfigError(
-            f"expected TRAINFEED_STATE beside {setting} = {mark.uri}: plans, boundaries and jobs"
-            " are kept in a folder of a mounted file system, which all machines that build share;"
-            " nothing was read or written; name one that is empty or new, then: trainfeed init"
-            f" {mark.uri}"
+            f"expected TRAINFEED_STATE beside {setting} = {mark.uri} (in Airflow: the extra 'state'"
+            " of its connection): plans, boundaries and jobs are kept in a folder of a mounted file"
+            " system, which all machines that build share; nothing was read or written; name one"
+            f" that is empty or new, then: trainfeed init {mark.uri}"
         )
 
 
@@ -302,7 +303,7 @@ class _State:
         if not strange:
             return
         # Not deleted: they tell what a killed decision was about, until upkeep empties the trash.
-        kept = self._folder.trash / f"undone-{uuid.uuid4().hex}"
+        kept = self._folder.trash / uuid.uuid4().hex
         for path in strange:
             logger.warning("%s/%s was not decided, and is taken back", self._folder.name, path)
             posix.make_public_dir((kept / path).parent)
@@ -326,7 +327,7 @@ class _State:
         """Remove the folder of a version that retention has removed."""
         place = self._folder.path / "versions" / name
         if is_there(place):
-            gone = self._folder.trash / f"removed-{uuid.uuid4().hex}"
+            gone = self._folder.trash / uuid.uuid4().hex
             posix.make_public_dir(gone.parent)
             with posix.map_errors(place), suppress(FileNotFoundError):
                 place.rename(gone)
@@ -352,9 +353,13 @@ class _State:
             manifest, sha256 = version.read()
         except NotFoundError:
             return False
-        scratch = self._folder.staging / "tmp" / f"followed-{uuid.uuid4().hex}"
+        # Where upkeep deletes what a kill leaves.
+        scratch = self._folder.trash / uuid.uuid4().hex
         try:
             self._copy(version, manifest, sha256, scratch)
+            # Retention counts from here on.
+            time_s = version.published_at().timestamp()
+            os.utime(scratch, (time_s, time_s))
             faults.point("follow.before_version")
             posix.make_public_dir(target.parent)
             # A hint of earlier days would keep readers from the newest generation.

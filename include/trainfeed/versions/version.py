@@ -26,7 +26,7 @@ from trainfeed.errors import (
 )
 from trainfeed.files import FilePath, ShardSize, is_there, open_plain, read_plain
 from trainfeed.samples import Schema
-from trainfeed.versions.bucket_objects import BucketVersion, published_at
+from trainfeed.versions.bucket_objects import BucketVersion, place_in_bucket
 from trainfeed.versions.chunk_index import Chunk, chunk_of
 from trainfeed.versions.layout import MANIFEST, MANIFEST_DIGEST, DatasetFolder
 from trainfeed.versions.manifest import Manifest, SplitEntry
@@ -157,7 +157,7 @@ class Version:
         Raises:
             ConfigError: It is one; the message says how they are read.
         """
-        if (place := published_at(self.path)) is not None:
+        if (place := place_in_bucket(self.path)) is not None:
             raise ConfigError(
                 f"expected the shards of {self.name} in {self.path}, they are in"
                 f" {place.folder.uri}; nothing was read; open the data set by its name, which reads"
@@ -263,7 +263,7 @@ class Version:
                 " from a backup, or build the interval with --rebuild WHY",
                 path=str(self.path / MANIFEST),
             )
-        if (place := published_at(self.path)) is None:
+        if (place := place_in_bucket(self.path)) is None:
             yield from folder_problems(self.path, self.manifest.file_digests(), own)
         else:
             yield from self._problems_there(place)

@@ -17,10 +17,20 @@ from tests.unit.pipeline.conftest import make_project
 from tests.unit.processes import LIMIT_S
 from trainfeed.core import faults
 from trainfeed.files.stores import Location
-from trainfeed.versions import bucket_root
-from trainfeed.versions.bucket_root import init_bucket_root
+from trainfeed.versions import Version, bucket_root
+from trainfeed.versions.bucket_objects import BucketVersion
+from trainfeed.versions.bucket_root import (
+    BUCKET,
+    FOLLOWED,
+    FollowedBucket,
+    init_bucket_root,
+    require_bucket_root,
+)
+from trainfeed.versions.bucket_versions import publish_folder
 from trainfeed.versions.decision_files import decision_files, read_decision
-from trainfeed.versions.decision_log import DecisionLog
+from trainfeed.versions.decision_log import DecisionLog, LogState
+from trainfeed.versions.layout import MANIFEST, DatasetFolder
+from trainfeed.versions.root import data_sets_of
 from trainfeed.versions.state_folder import make_state
 
 DAY = "2024-03-01"
@@ -96,3 +106,24 @@ def make_bucket_project(path: Path, bucket: Location) -> BucketProject:
     make_state(path / "state", bucket, is_private=False)
     env = replace(project.env, root=str(path / "state"), bucket=bucket.uri)
     return BucketProject(project.path, env, bucket)
+
+
+def move_into_bucket(root: Path, bucket: Location) -> None:
+    """Make a root of a file system a folder that follows a bucket, which has all that it had."""
+    make_bucket_root(bucket)
+    mark = require_bucket_root(bucket)
+    FOLLOWED.write_once(root / BUCKET, FollowedBucket(bucket.uri, mark.id, is_private=False))
+    for name in data_sets_of(root):
+        folder, versions = DatasetFolder(root, name), list[str]()
+        for manifest in sorted(folder.path.glob(f"versions/*/g*/{MANIFEST}")):
+            home = manifest.parent
+            there = BucketVersion(bucket / name / home.relative_to(folder.path).as_posix())
+            publish_folder(there, home, lambda: None)
+            versions.append(f"{home.parent.name}/{home.name}")
+            for split in Version.open(home).manifest.splits.values():
+                for shard in split.shards:
+                    (home / shard.name).unlink()
+        for pointer in folder.path.glob("versions/*/CURRENT"):
+            pointer.unlink()
+        found = {path: read_decision(folder, path) for path in decision_files(folder)}
+        DecisionLog(bucket / name).append(LogState(name), found, "test", versions)

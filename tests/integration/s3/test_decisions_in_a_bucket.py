@@ -255,7 +255,7 @@ def test_what_a_killed_decision_left_is_kept_in_the_trash(project) -> None:
     words = ("withdraw", f"clicks/{DAY}", *WHY)
     project.command(*words, fault="log.before_entry:kill", status=None)
     assert not is_withdrawn(project)
-    (kept,) = project.folder.trash.glob(f"undone-*/versions/{DAY}/g0001.withdrawn")
+    (kept,) = project.folder.trash.glob(f"*/versions/{DAY}/g0001.withdrawn")
     assert kept.is_file()
 
 

@@ -9,7 +9,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import reduce
+from functools import partial, reduce
 from operator import or_
 from pathlib import Path
 from typing import Any, Final
@@ -21,6 +21,7 @@ from trainfeed.core.intervals import format_time, parse_time
 from trainfeed.errors import ConfigError, FormatError, NotFoundError, WindowError
 from trainfeed.files import is_there
 from trainfeed.specification import DatasetSpec
+from trainfeed.upkeep.repair.bucket import brought_here
 from trainfeed.upkeep.repair.damage import FileOutcome, Finding, RepairReport, find_damage
 from trainfeed.upkeep.repair.files import FileRepair, age_of, require_changeable, unchanged_age
 from trainfeed.upkeep.repair.manifest import manifest_state, repair_manifest
@@ -30,6 +31,7 @@ from trainfeed.versions.history import Action, actions, record_action
 from trainfeed.versions.layout import MANIFEST, MANIFEST_DIGEST, generation_name
 from trainfeed.versions.lease import hold_versions
 from trainfeed.versions.retire import generation_for_readers
+from trainfeed.versions.state_folder import decide
 
 # --- The files that an action of the history names: the first of them, and how many there are
 
@@ -201,7 +203,8 @@ def repair(
     number = generation_for_readers(folder, interval) if generation is None else generation
     _require_there(folder, interval, number)
     order = RepairOrder(spec, env, folder, interval, number, wish.backup)
-    return _shown(order) if wish.dry_run else _done(order, wish)
+    with brought_here(order.path, changes=not wish.dry_run):
+        return _shown(order) if wish.dry_run else _done(order, wish)
 
 
 def _shown(order: RepairOrder) -> RepairReport:
@@ -319,7 +322,7 @@ def _record(
     if wish.account is not None:
         details["by"] = wish.account
     made = Action.now(action, order.target, why=wish.why or "", who=wish.who, details=details)
-    record_action(order.folder, made)
+    decide(order.folder, "repair", partial(record_action, order.folder, made))
 
 
 def _require_there(folder: DatasetFolder, interval: str, generation: int) -> None:

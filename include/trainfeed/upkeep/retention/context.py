@@ -32,6 +32,7 @@ from trainfeed.upkeep.retention.items import (
 from trainfeed.upkeep.retention.uses import Look, Uses, uses_of
 from trainfeed.versions.layout import DatasetFolder
 from trainfeed.versions.lease import building
+from trainfeed.versions.state_folder import follow
 
 # --- What every kind of retention gets: the data set, the time, and what is in use
 
@@ -80,6 +81,7 @@ class Context:
             StorageError: What is in use cannot be told; nothing may be removed then.
         """
         folder, time = DatasetFolder(Path(env.root), spec.name), now or present()
+        follow(folder)
         look = Look.at(folder)
         return cls(spec, env, folder, time, who, uses_of(look, time), look, account, now is None)
 
@@ -88,6 +90,7 @@ class Context:
 
         Sizes are kept: those of a version never change.
         """
+        follow(self.folder)
         look = Look.at(self.folder)
         return replace(self, uses=uses_of(look, self.now), look=look)
 

@@ -47,6 +47,7 @@ from trainfeed.versions.retire import (
     retirement_of,
     write_retirement,
 )
+from trainfeed.versions.state_folder import decide
 from trainfeed.versions.withdraw import withdrawal_of
 
 # --- A published interval as retention sees it: its generations, sizes, end and age
@@ -177,7 +178,8 @@ class _Intervals(Kind[IntervalItem]):
 
     def hide(self, context: Context, each: Expired[IntervalItem]) -> None:
         """Retire an interval."""
-        _begin_retirement(context, each.item, each.why)
+        begin = partial(_begin_retirement, context, each.item, each.why)
+        decide(context.folder, "retire", begin)
 
     def look(self, context: Context) -> Judge[IntervalItem]:
         """Look for uses, and for builds of each interval in its turn."""
@@ -186,15 +188,19 @@ class _Intervals(Kind[IntervalItem]):
 
     def show(self, context: Context, item: IntervalItem) -> None:
         """Show the generations again; the file goes last, so that a killed call is completed."""
-        for generation in reversed(item.generations):
-            take_back(context.folder, item.name, generation)
-        lift_retirement(context.folder, item.name)
+        decide(context.folder, "retire", partial(_show, context.folder, item))
 
     def delete(self, context: Context, each: Expired[IntervalItem]) -> None:
         """Delete the generations, and the record of an attempt that failed."""
         for generation in each.item.generations:
             delete_files(context.folder, each.item.name, generation)
         lift_unpublished(context.folder, each.item.name)
+
+
+def _show(folder: DatasetFolder, item: IntervalItem) -> None:
+    for generation in reversed(item.generations):
+        take_back(folder, item.name, generation)
+    lift_retirement(folder, item.name)
 
 
 def _begin_retirement(context: Context, item: IntervalItem, why: str) -> None:

@@ -9,6 +9,7 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any, Final, NoReturn
@@ -41,8 +42,10 @@ from trainfeed.upkeep.retention.trainings import Trainings
 from trainfeed.upkeep.retention.uploads import RetiredUploads
 from trainfeed.upkeep.retention.versions import WithdrawnGenerations
 from trainfeed.versions import require_writable_root
+from trainfeed.versions.bucket_root import bucket_mark
 from trainfeed.versions.history import Action, record_action
 from trainfeed.versions.retire import Retirement, retirement_of
+from trainfeed.versions.state_folder import decide
 
 # --- The kinds of things that retention removes, in the order in which a run removes them
 
@@ -141,6 +144,9 @@ def require_known_time(context: Context, *, dry_run: bool, accepted: str | None)
     if not dry_run:
         staging = Location.parse(str(context.folder.staging / "tmp"))
         require_store_clock(staging, _NOTHING, clock=lambda: context.now)
+        if (mark := bucket_mark(context.folder.root)) is not None:
+            there = mark.place / context.folder.name / "_leases"
+            require_store_clock(there, _NOTHING, clock=lambda: context.now)
     last = _FILE.read(_path(context), dataset=context.folder.name)
     times = sorted(_times(context, last))
     doubt = _doubt(context, last, times)
@@ -367,7 +373,7 @@ def _begin(context: Context, action: str, why: str, details: Mapping[str, Any]) 
     folder, who = context.folder, context.who
     acting = {} if context.account is None else {"by": context.account}
     made = Action.now(action, folder.name, why=why, who=who, details={**details, **acting})
-    record_action(folder, made)
+    decide(folder, action, partial(record_action, folder, made))
 
 
 def _batches(expired: Sequence[Expired[Item]]) -> Iterator[tuple[str, list[Expired[Item]]]]:

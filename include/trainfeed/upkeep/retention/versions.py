@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 import os
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from stat import S_ISREG
 from typing import Any
@@ -15,13 +16,16 @@ from typing import Any
 from trainfeed.core import canonical_json, faults
 from trainfeed.core.accounts import account_name
 from trainfeed.core.intervals import parse_time
-from trainfeed.errors import SnapshotError
+from trainfeed.errors import FormatError, NotFoundError, SnapshotError
 from trainfeed.files import walk
 from trainfeed.files.stores import Location, posix
 from trainfeed.pipeline.leftovers import RETENTION, TRASH, discard
 from trainfeed.upkeep.retention.context import Context, Judge, Kind
 from trainfeed.upkeep.retention.items import Expired, Found, Item, Kept
+from trainfeed.versions.bucket_objects import place_in_bucket
 from trainfeed.versions.layout import DatasetFolder, generation_name
+from trainfeed.versions.manifest import Manifest
+from trainfeed.versions.state_folder import decide
 from trainfeed.versions.withdraw import Withdrawal, withdrawal_of, withdrawals
 
 # --- The rule about superseded generations of an interval
@@ -69,7 +73,7 @@ def version_item(folder: DatasetFolder, kind: str, interval: str, generation: in
         kind=kind,
         name=f"{interval}/{generation_name(generation)}",
         num_bytes=size_of(path),
-        since=published_at(path),
+        since=time_of(path),
         places=(str(path),),
         interval=interval,
         generation=generation,
@@ -77,13 +81,18 @@ def version_item(folder: DatasetFolder, kind: str, interval: str, generation: in
 
 
 def size_of(path: Path) -> int:
-    """Return the size of the files in a folder, in bytes."""
+    """Return the size of the files in a folder, in bytes; of a version, wherever its shards are."""
+    if place_in_bucket(path) is not None:
+        try:
+            return sum(size for size, _ in Manifest.read(path)[0].file_digests().values())
+        except (FormatError, NotFoundError):
+            return 0
     with posix.map_errors(path):
         found = (file.lstat() for file in walk(path))
         return sum(each.st_size for each in found if S_ISREG(each.st_mode))
 
 
-def published_at(path: Path) -> datetime:
+def time_of(path: Path) -> datetime:
     """Return the modification time of a version: nothing changes its folder later."""
     with posix.map_errors(path):
         return datetime.fromtimestamp(path.stat().st_mtime, UTC)
@@ -123,21 +132,43 @@ def mark_removed(
         "why": why,
     }
     mark = context.folder.removal_mark(interval, generation)
-    # Under this lock nobody withdraws: a withdrawal counts on the generation that it has verified.
-    with posix.file_lock(context.folder.interval_lock(interval)):
-        if unless_read and context.folder.readable_generation(interval) == generation:
-            return False
-        posix.create_exclusive(mark, canonical_json.dumps(account), is_public=True)
+    is_wanted = partial(_is_read, context, interval, generation) if unless_read else _never
+    write = partial(_write_mark, context.folder, mark, canonical_json.dumps(account), is_wanted)
+    if not decide(context.folder, "retention", write):
+        return False
     faults.point("prune.after_mark")
+    return True
+
+
+def _is_read(context: Context, interval: str, generation: int) -> bool:
+    return context.folder.readable_generation(interval) == generation
+
+
+def _never() -> bool:
+    return False
+
+
+def _write_mark(
+    folder: DatasetFolder, mark: Path, data: bytes, is_wanted: Callable[[], bool]
+) -> bool:
+    # Under this lock nobody withdraws: a withdrawal counts on the generation that it has verified.
+    with posix.file_lock(folder.interval_lock(mark.parent.name)):
+        if is_wanted():
+            return False
+        posix.create_exclusive(mark, data, is_public=True)
     return True
 
 
 def take_back(folder: DatasetFolder, interval: str, generation: int) -> None:
     """Show a version again whose files were not touched."""
     mark = folder.removal_mark(interval, generation)
-    with posix.map_errors(mark):
-        mark.unlink(missing_ok=True)
-    posix.sync_dir(mark.parent)
+
+    def remove() -> None:
+        with posix.map_errors(mark):
+            mark.unlink(missing_ok=True)
+        posix.sync_dir(mark.parent)
+
+    decide(folder, "retention", remove)
     faults.point("prune.after_taking_back")
 
 
@@ -145,6 +176,9 @@ def delete_files(folder: DatasetFolder, interval: str, generation: int) -> None:
     """Delete the files of a marked version; does nothing if they are gone."""
     path = folder.version(interval, generation)
     if path.exists():
+        if (there := place_in_bucket(path)) is not None:
+            there.delete()
+            faults.point("prune.after_objects")
         trash = Location.parse(str(folder.path / TRASH))
         try:
             discard(Location.parse(str(path)), trash, prefix=RETENTION)

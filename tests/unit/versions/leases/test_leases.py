@@ -30,6 +30,7 @@ from trainfeed.versions.lease import (
     leases,
     remove_ended,
 )
+from trainfeed.versions.lease_places import FilePlace
 
 NOW = datetime(2026, 3, 8, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -308,7 +309,7 @@ def test_a_failed_renewal_is_logged_and_tried_again(folder, monkeypatch, caplog)
     def fail(*_):
         raise StorageError("the mount is gone")
 
-    monkeypatch.setattr(held._holder, "_stamp", fail)
+    monkeypatch.setattr(FilePlace, "stamp", fail)
     held._holder._keep()
     assert caplog.text.count("the mount is gone") == 2
     held.require()
