@@ -23,7 +23,6 @@ from trainfeed.versions import DatasetFolder
 from trainfeed.versions.interval_notes import told_passed_over
 from trainfeed.versions.layout import MANIFEST, MANIFEST_DIGEST, generation_name, is_name
 from trainfeed.versions.manifest import Manifest
-from trainfeed.versions.order import split_member
 
 # --- The facts about a published version from which the state of its interval follows
 
@@ -450,10 +449,9 @@ def unread_offsets(versions: Sequence[tuple[str, VersionFacts]]) -> dict[str, tu
 
 
 def _between(earlier: VersionFacts, later: VersionFacts) -> Iterator[str]:
-    # Of a union, whatever its member is called on either side.
-    before = {(split_member(topic[0])[1], topic[1]): topic for topic in earlier.topics}
+    before = {topic[:2]: topic for topic in earlier.topics}
     for name, identity, numbers, starts, _ in later.topics:
-        old = before.get((split_member(name)[1], identity))
+        old = before.get((name, identity)) or _of_other_member(earlier.topics, name, identity)
         if old is None:
             continue  # a topic that was added, or made again under its name
         old_name, _, old_numbers, _, old_ends = old
@@ -467,6 +465,18 @@ def _between(earlier: VersionFacts, later: VersionFacts) -> Iterator[str]:
                 yield from _lines(f"{name}/{number}", end, start, known)
         for number, end in ends.items():
             yield f"{name}/{number} is not read from offset {end} on"
+
+
+def _of_other_member(topics: Sequence[TopicRange], name: str, identity: str) -> TopicRange | None:
+    """Return the same topic where the member that reads it had another name, or was no member."""
+    same = [topic for topic in topics if topic[1] == identity]
+    if not same:
+        return None
+    # On demand: other statuses start without numpy.
+    from trainfeed.versions.order import split_member
+
+    _, alone = split_member(name)
+    return next((topic for topic in same if split_member(topic[0])[1] == alone), None)
 
 
 def _lines(source: str, end: int, start: int, gaps: Sequence[RecordedGap]) -> Iterator[str]:
