@@ -45,7 +45,7 @@ DOCUMENT = set -e; for name in commands dags dataset drawings errors rooms; do \
 	AIRFLOW_HOME=$(CURDIR)/.venv/.airflow AIRFLOW__CORE__LOAD_EXAMPLES=False $(BIN)python docs/document_$$name.py
 
 .PHONY: others others-hdfs others-cephfs others-model help setup setup-dev setup-peers setup-spark data digits ctr wheel run run-services ui ui-services airflow api password stop fmt lint types imports lock lock-functions lock-check docs docs-check docs-site check \
-	unit model integration documents e2e test ci nightly nightly-model nightly-interleavings nightly-kafka nightly-kubernetes nightly-hdfs nightly-cephfs nightly-e2e nightly-memory nightly-fuzz nightly-dispatch nightly-retention nightly-kills nightly-sweep nightly-spark peers peers-short peers-small services services-build services-stop services-status clean
+	unit model integration documents e2e test ci nightly nightly-model nightly-interleavings nightly-kafka nightly-kubernetes nightly-hdfs nightly-cephfs nightly-s3 nightly-e2e nightly-memory nightly-fuzz nightly-dispatch nightly-retention nightly-kills nightly-sweep nightly-spark peers peers-short peers-small services services-build services-stop services-status clean
 
 ##@ Start
 help: ## Show this list
@@ -198,7 +198,7 @@ ci: SPARK := spark
 ci: unit data/recordio-original/.done .venv-docs/.done .venv-spark/.done ## All of them, and Spark, without those of `make nightly`: docs/authors/suite.md
 	$(OTHERS)
 	$(SAY_CLUSTER)
-nightly: nightly-model nightly-interleavings nightly-kafka nightly-kubernetes nightly-hdfs nightly-cephfs nightly-e2e nightly-memory nightly-fuzz nightly-dispatch nightly-retention nightly-kills nightly-sweep nightly-spark peers ## What takes hours: all of these, and the frameworks
+nightly: nightly-model nightly-interleavings nightly-kafka nightly-kubernetes nightly-hdfs nightly-cephfs nightly-s3 nightly-e2e nightly-memory nightly-fuzz nightly-dispatch nightly-retention nightly-kills nightly-sweep nightly-spark peers ## What takes hours: all of these, and the frameworks
 nightly-model: setup-dev ## A hundred thousand random logs, in blocks that are not done again; two thousand data sets whose schedule moves
 	nice -n 10 $(BIN)python -m tests.model nightly --blocks $(BLOCKS) --size 5000
 	TEST_RANGE_ROUNDS=2000 nice -n 10 $(BIN)python -m pytest tests/model/test_published_ranges.py --disable-socket --allow-unix-socket -n 2 $(PYTEST)
@@ -210,12 +210,14 @@ nightly-kafka: setup-dev ## Two hundred random logs on a real broker, in stretch
 nightly-kubernetes: services-build data ## Every fault of a launch on a real API server, and the real training operator
 	$(BIN)python -m services run --require kubernetes -- $(BIN)python -m pytest tests/integration/kubernetes $(PYTEST)
 nightly-e2e: services-build data data/scikit-learn/.done data/obp/.done .venv-docs/.done ## Parts of Airflow that are away for minutes, folders of logs that do not come, trainings on a cluster, the longest page of commands
-	$(BIN)python -m services run --require kafka registry hdfs cephfs kubernetes -- $(BIN)python -m pytest -m nightly tests/e2e tests/docs $(PYTEST)
+	$(BIN)python -m services run --require kafka registry hdfs cephfs s3 kubernetes -- $(BIN)python -m pytest -m nightly tests/e2e tests/docs $(PYTEST)
 nightly-hdfs: setup-dev ## Transfers of models to a real HDFS: killed at any time, replaced again and again, on a full DataNode
 	$(BIN)python -m services run --require hdfs -- $(BIN)python -m pytest -m nightly tests/integration/hdfs -s $(PYTEST)
 nightly-cephfs: setup-dev ## Users and copies on a real CephFS: killed at any step and at any time, caps that differ, names given again; the commands of the document on storage
 	$(BIN)python -m services run --require cephfs -- $(BIN)python -m pytest -m nightly tests/integration/cephfs $(PYTEST)
 	TEST_KILLED_CALLS=65 $(BIN)python -m services run --require cephfs -- $(BIN)python -m pytest tests/integration/cephfs/test_killed_corrections.py -s $(PYTEST)
+nightly-s3: setup-dev ## Mirrors from and to a bucket, killed a hundred times
+	TEST_MIRROR_KILLS=100 $(BIN)python -m services run --require s3 -- $(BIN)python -m pytest tests/integration/s3/test_mirror.py $(PYTEST)
 nightly-memory: setup-dev data ## What needs a memory control group of its own (root)
 	$(BIN)python -m pytest tests/unit -m control_group $(PYTEST)
 nightly-spark: setup-dev data data/scikit-learn/.done data/obp/.done .venv-spark/.done ## Every data set on every engine in 1, 2 and 7 groups; every fault of docs/authors/spark-failures.md, some in a real Airflow

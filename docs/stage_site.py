@@ -47,6 +47,7 @@ SYNONYMS: Final = {
     "guides/install-the-reader.md": "install wheel pip pypi package image docker trainer",
     "guides/models.md": "promote rollback registry production candidate",
     "guides/prediction.md": "inference serve serving score online",
+    "guides/mirrors.md": "copy replicate replica backup sync distcp second site disaster recovery",
     "guides/object-stores.md": "s3 bucket minio ceph radosgw aws object store",
     "guides/reading-from-afar.md": "remote cache hdfs https streaming object store local disk",
     "guides/schema-registry.md": "avro protobuf confluent apicurio wire format",

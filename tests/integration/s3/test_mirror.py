@@ -43,6 +43,8 @@ INTO_A_FOLDER = ("mirror.after_file", "mirror.before_commit", "mirror.after_comm
 # Kills of each way; the nightly run has a hundred.
 KILLS = int(os.environ.get("TEST_MIRROR_KILLS", "12"))
 
+pytestmark = pytest.mark.timeout(300 + 30 * KILLS)
+
 
 @dataclass
 class Ways:
@@ -74,7 +76,8 @@ class Ways:
 
 
 @pytest.fixture
-def ways(tmp_path, folder):
+def ways(tmp_path, folder, monkeypatch):
+    monkeypatch.setenv("TRAINFEED_CACHE", str(tmp_path / "cache-of-the-test"))
     project = make_project(tmp_path)
     events = [event for number in range(3) for event in day(number, 40)]
     project.record({0: [batch(events + day(3, 10))]})

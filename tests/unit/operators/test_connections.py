@@ -73,17 +73,6 @@ def test_a_public_root_of_a_connection_is_never_written(areas, set_connection):
         require_writable_root(env)
 
 
-def test_a_root_in_a_bucket_has_the_folder_of_its_extra(set_connection, monkeypatch, tmp_path):
-    set_connection("cephfs_default", extra={"path": "s3://data/sets/", "state": "/pfs/state"})
-    env = read()
-    assert (env.root, env.bucket, env.is_root_private) == ("/pfs/state", "s3://data/sets", False)
-    monkeypatch.setenv("TRAINFEED_CACHE", str(tmp_path))
-    set_connection("cephfs_default", extra={"path": "s3://data/sets"})
-    env = read()
-    assert env.is_root_private
-    assert env.root.startswith(f"{tmp_path}/state/")
-
-
 def test_a_shared_path_on_hdfs_is_refused(set_connection):
     set_connection("hdfs_default", extra={"landing": "pfs://home/landing", "work": "/work"})
     with pytest.raises(ConfigError, match=r"'hdfs_default' to be of type file"):
