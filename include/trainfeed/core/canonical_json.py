@@ -17,7 +17,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from functools import cache
@@ -31,6 +31,9 @@ MAX_BYTES: Final = 64 << 20
 Time: TypeAlias = Annotated[str, "time"]
 
 _END: Final = b"\n}\n"
+_UNKNOWN: Final = object()
+# The import of the fast parser takes as long as so many documents without it.
+_FEW: Final = iter(range(500))
 _SCALARS: Final = frozenset({str, int, float, bool, type(None)})
 
 
@@ -66,6 +69,42 @@ def loads(data: bytes, *, path: str | None = None) -> Any:
         return json.loads(data, object_pairs_hook=_unique, parse_constant=_refuse)
     except (ValueError, RecursionError) as error:
         raise FormatError(f"expected JSON: {error}", path=path) from error
+
+
+def loads_canonical(data: bytes, *, path: str | None = None) -> Any:
+    """Parse JSON as ``loads`` does, much faster if it has the form that ``dumps`` gives.
+
+    For documents of which a process may read thousands.
+
+    Raises:
+        FormatError: As of ``loads``.
+    """
+    is_fast = next(_FEW, None) is None and len(data) <= MAX_BYTES
+    found = _quickly(data) if is_fast else _UNKNOWN
+    return loads(data, path=path) if found is _UNKNOWN else found
+
+
+def _quickly(data: bytes) -> Any:
+    """Return the value of a document in canonical form, else ``_UNKNOWN``.
+
+    A value that gives the same bytes again has no key twice. All else is left to Python's parser.
+    """
+    # No canonical form has these: where they are, nothing is parsed twice.
+    if b"\n" in data or b'": ' in data:
+        return _UNKNOWN
+    decode, encode = _fast_parser()
+    try:
+        value = decode(data)
+        return value if encode(value) == data else _UNKNOWN
+    except (ValueError, RecursionError):
+        return _UNKNOWN
+
+
+@cache
+def _fast_parser() -> tuple[Callable[[bytes], Any], Callable[[Any], bytes]]:
+    from msgspec.json import Decoder, Encoder
+
+    return Decoder().decode, Encoder().encode
 
 
 def sha256_of(value: Any) -> str:

@@ -7,6 +7,8 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from trainfeed.core.garbage import collector_at_rest
+
 
 @contextmanager
 def without_collection() -> Iterator[None]:
@@ -14,12 +16,10 @@ def without_collection() -> Iterator[None]:
 
     What is there after new modules is not looked at any more: they live as long as the process.
     """
-    was_enabled, num_modules = gc.isenabled(), len(sys.modules)
-    gc.disable()
-    try:
-        yield
-    finally:
-        if len(sys.modules) > num_modules:
-            gc.freeze()
-        if was_enabled:
-            gc.enable()
+    num_modules = len(sys.modules)
+    with collector_at_rest():
+        try:
+            yield
+        finally:
+            if len(sys.modules) > num_modules:
+                gc.freeze()

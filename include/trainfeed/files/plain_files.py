@@ -339,6 +339,11 @@ def plain_fd(path: FilePath, *, follow: bool, write: bool = False, above: int | 
         OSError: The system refused; not translated, for callers that retry.
     """
     path = local_target(path) if write else local_source(path)
+    return _plain(path, follow=follow, write=write, above=above)[0]
+
+
+def _plain(path: FilePath, *, follow: bool, write: bool, above: int | None) -> tuple[int, int]:
+    """Return the descriptor of a plain file of this machine, and its size."""
     flags = (os.O_RDWR if write else os.O_RDONLY) | _AT_ONCE
     name = path if above is None else Path(path).name
     try:
@@ -349,11 +354,10 @@ def plain_fd(path: FilePath, *, follow: bool, write: bool = False, above: int | 
         raise
     try:
         # Checked on the descriptor, so the file cannot be exchanged between check and use.
-        plain_size(fd, path)
+        return fd, plain_size(fd, path)
     except BaseException:
         os.close(fd)
         raise
-    return fd
 
 
 def plain_size(fd: int, path: FilePath | None) -> int:
@@ -412,18 +416,30 @@ def read_plain(path: FilePath, *, follow: bool, max_bytes: int) -> bytes:
     Raises:
         FormatError: The file is larger.
     """
-    with open_plain(path, follow=follow) as file:
-        num_bytes = os.fstat(file.fileno()).st_size
-        # The buffer is sized by the file and not by max_bytes. One more byte detects growth.
-        data = file.read(num_bytes + 1) if num_bytes <= max_bytes else b""
-        if len(data) > num_bytes:
-            data += file.read(max_bytes + 1 - len(data))
+    path = local_source(path)
+    with os_errors(path):
+        fd, num_bytes = _plain(path, follow=follow, write=False, above=None)
+        try:
+            # One more byte than the size detects growth.
+            data = _read_up_to(fd, num_bytes + 1) if num_bytes <= max_bytes else b""
+            if len(data) > num_bytes:
+                data += _read_up_to(fd, max_bytes + 1 - len(data))
+        finally:
+            os.close(fd)
     if len(data) > max_bytes or num_bytes > max_bytes:
         raise FormatError(
             f"expected at most {max_bytes} bytes, got {max(num_bytes, len(data))}; nothing was"
             " read; restore or replace the file, or remove it",
             path=os.fspath(path),
         )
+    return data
+
+
+def _read_up_to(fd: int, most: int) -> bytes:
+    """Return bytes up to the end of a file, but no more than ``most``."""
+    data = os.read(fd, most)
+    while data and len(data) < most and (more := os.read(fd, most - len(data))):
+        data += more
     return data
 
 

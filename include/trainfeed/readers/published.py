@@ -103,9 +103,11 @@ class DatasetReader:
         self.lease = lease
         self.remote = _followed(versions[0].path) if remote is None else remote
         self.schema: Schema = versions[0].schema
+        fields = versions[0].manifest.fields
         for version in versions:
             version.num_samples(split)
-            if version.schema != self.schema:
+            # Equal JSON is an equal schema; other JSON may be one, too.
+            if version.manifest.fields != fields and version.schema != self.schema:
                 raise ConfigError(
                     f"{version.name} has another schema than {versions[0].name}; rebuild one of"
                     " them, or read them one by one"

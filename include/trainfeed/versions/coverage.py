@@ -307,7 +307,8 @@ def span_of(version: Version) -> Span:
     return start_of(version), end_of(version)
 
 
-@lru_cache(maxsize=4096)
+# The moments of three years of hours.
+@lru_cache(maxsize=1 << 15)
 def _moment(text: str) -> datetime:
     # A version is asked several times, and shares its ends with its neighbours.
     return parse_time(text)
@@ -460,9 +461,7 @@ def cover_named(
     gaps = [name for name, generation in generations.items() if generation is None]
     skips = {name: skip for name in gaps if (skip := skip_of(folder, name)) is not None}
     missing = tuple(name for name in gaps if name not in skips)
-    versions = [
-        _opened(folder, name, number) for name, number in generations.items() if number is not None
-    ]
+    versions = _all_opened(folder, generations)
     asked = names[0] if len(names) == 1 else f"{names[0]} … {names[-1]}"
     found = Coverage(folder, asked, tuple(versions), missing, tuple(skips.values()), missing)
     if window_of is None or len(versions) < 2:
@@ -517,7 +516,7 @@ def cover(folder: DatasetFolder, asked: str) -> Coverage:
         span = parse_range(asked, zone)
     names = folder.intervals()
     near = _near(folder, names, span)
-    opened = [_opened(folder, name, number) for name, number in near.items() if number is not None]
+    opened = _all_opened(folder, near)
     versions = sorted((each for each in opened if start_of(each) in span), key=start_of)
     require_disjoint(folder, versions)
     if schedule is None and not versions:
@@ -568,7 +567,7 @@ def holes_between(folder: DatasetFolder) -> tuple[Sequence[Span], Sequence[Inter
         StorageError: The publication root refused or failed.
     """
     numbers = {name: folder.readable_generation(name) for name in folder.intervals()}
-    versions = [_opened(folder, name, number) for name, number in numbers.items() if number]
+    versions = _all_opened(folder, numbers)
     if not versions:
         return (), ()
     whole = min(map(start_of, versions)), max(map(end_of, versions))
@@ -626,7 +625,7 @@ def _nearest(folder: DatasetFolder, names: Iterable[str]) -> list[Version]:
         if found and name[:_DAY] != day:
             break
         if len(name) not in found and (number := folder.readable_generation(name)) is not None:
-            found[len(name)] = _opened(folder, name, number)
+            found[len(name)], *_ = _all_opened(folder, {name: number})
             day = name[:_DAY]
     return list(found.values())
 
@@ -692,8 +691,8 @@ def _named(name: str) -> TimeRange | None:
         return None
 
 
-def _opened(folder: DatasetFolder, name: str, number: int) -> Version:
+def _all_opened(folder: DatasetFolder, generations: Mapping[str, int | None]) -> list[Version]:
     # On demand: the status, which opens no version, starts without numpy.
-    from trainfeed.versions.version import Version
+    from trainfeed.versions.version import resolve_all
 
-    return Version.resolve(folder, name, number)
+    return resolve_all(folder, generations)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Final
 
@@ -115,10 +116,14 @@ class DatasetPaths:
         # A root given as text becomes a Path.
         object.__setattr__(self, "root", Path(local_source(self.root)))
 
-    @property
+    @cached_property
     def path(self) -> Path:
         """The data set's own folder."""
         return self.root / check_name(self.name)
+
+    @cached_property
+    def _versions(self) -> Path:
+        return self.path / "versions"
 
     @property
     def schedule(self) -> Path:
@@ -157,7 +162,7 @@ class DatasetPaths:
 
     def interval(self, interval: str) -> Path:
         """The folder of an interval's versions."""
-        return self.path / "versions" / check_name(interval)
+        return self._versions / check_name(interval)
 
     def version(self, interval: str, generation: int) -> Path:
         """The folder of one version."""
@@ -326,7 +331,7 @@ class DatasetFolder(DatasetPaths):
 
     def intervals(self) -> list[str]:
         """Names of the intervals that have a folder, sorted."""
-        return sorted(name for name in self.names_in(self.path / "versions") if is_name(name))
+        return sorted(name for name in self.names_in(self._versions) if is_name(name))
 
     def generations(self, interval: str) -> list[int]:
         """The generations that are neither withdrawn nor removed, ascending."""
@@ -381,21 +386,24 @@ class DatasetFolder(DatasetPaths):
         return generation
 
     def _pointed(self, interval: str) -> int | None:
-        folder = self.interval(interval)
+        # Texts, as a range of a year of hours asks for thousands of them.
+        folder = f"{self._versions}/{check_name(interval)}"
         try:
             match = GENERATION.fullmatch(
-                read_plain(folder / CURRENT, follow=False, max_bytes=CURRENT_BYTES).decode().strip()
+                read_plain(f"{folder}/{CURRENT}", follow=False, max_bytes=CURRENT_BYTES)
+                .decode()
+                .strip()
             )
         except (FormatError, StorageError, UnicodeDecodeError):
             return None
         if match is None or match[2]:
             return None
         # The pointer may be behind: its generation must have a manifest, and no mark.
-        marks = (folder / f"{match[0]}.withdrawn", folder / f"{match[0]}.removed")
-        manifest = folder / match[0] / MANIFEST
+        named = f"{folder}/{match[0]}"
+        manifest = Path(f"{named}/{MANIFEST}")
         with map_errors(manifest):
-            gone = any(map(is_there, marks)) or not manifest.is_file()
-        return None if gone else int(match[1])
+            is_gone = is_there(f"{named}.withdrawn") or is_there(f"{named}.removed")
+            return None if is_gone or not manifest.is_file() else int(match[1])
 
     def _entries(self, interval: str) -> list[tuple[int, str]]:
         matches = map(GENERATION.fullmatch, self.names_in(self.interval(interval)))

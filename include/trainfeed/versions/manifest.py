@@ -31,12 +31,14 @@ if TYPE_CHECKING:
 # --- Compares the path of a version with its manifest: a renamed folder has the data of another day
 
 _VERSIONS: Final = "versions"
+# Of the path of a version: the root of the file system, data set, versions, interval, generation.
+_FEWEST_PARTS: Final = 5
 # The name of an interval is its start, as short as the schedule allows: day, hour or minute. Length
 # of the name → the part of ``2013-01-01T05:10:00Z`` in it; 15 characters have no colon.
 _START_CHARS: Final = {10: slice(0, 10), 13: slice(0, 13), 15: slice(0, 16)}
 
 
-class _VersionPlace(NamedTuple):
+class VersionPlace(NamedTuple):
     """Data set, interval and generation from the path of a version."""
 
     dataset: str
@@ -44,25 +46,33 @@ class _VersionPlace(NamedTuple):
     generation: int
 
 
-def require_folder(path: Path) -> None:
+def require_folder(path: Path) -> VersionPlace | None:
     """Refuse a version whose folder is a symbolic link.
+
+    Returns:
+        The place that the path names, for ``require_place``; None for a folder elsewhere.
 
     Raises:
         FormatError: The folder is a link, which could lead to another version or change.
     """
-    if _place(path) is not None and path.is_symlink():
+    place = _place(path)
+    if place is not None and path.is_symlink():
         raise FormatError(
             "expected a version folder, got a symbolic link, which is not followed; nothing was"
             " read; put the version itself here, or remove the link",
             path=str(path),
         )
+    return place
 
 
-def require_place(path: Path, dataset: str, start: str, generation: int) -> None:
+def require_place(
+    path: Path, place: VersionPlace | None, dataset: str, start: str, generation: int
+) -> None:
     """Compare the values of a manifest with the version's path.
 
     Args:
         path: Folder of the version.
+        place: What it names, from ``require_folder``.
         dataset: Name of the data set in the manifest.
         start: Start of the interval in the manifest, as ``2013-01-01T05:10:00Z``.
         generation: Number of the generation in the manifest.
@@ -70,29 +80,32 @@ def require_place(path: Path, dataset: str, start: str, generation: int) -> None
     Raises:
         FormatError: The version belongs elsewhere; the message names every difference.
     """
-    place = _place(path)
     if place is None:
         return
-    found = _VersionPlace(dataset, _interval_name(start, len(place.interval)), generation)
+    found = VersionPlace(dataset, _interval_name(start, len(place.interval)), generation)
+    if place == found:
+        return
     differences = [
         f"{name} {promised!r}, the manifest says {actual!r}"
         for name, promised, actual in zip(place._fields, place, found, strict=True)
         if promised != actual
     ]
-    if differences:
-        raise FormatError(
-            f"expected {'; '.join(differences)}: this is another version in the place of the one"
-            " that the path names; nothing was read; restore the right folder from a backup, or"
-            " remove this one and build the interval again",
-            path=str(path),
-        )
+    raise FormatError(
+        f"expected {'; '.join(differences)}: this is another version in the place of the one"
+        " that the path names; nothing was read; restore the right folder from a backup, or"
+        " remove this one and build the interval again",
+        path=str(path),
+    )
 
 
-def _place(path: Path) -> _VersionPlace | None:
-    interval, versions, dataset = path.absolute().parents[:3]
-    if versions.name != _VERSIONS or not is_generation(path.name) or not is_name(dataset.name):
+def _place(path: Path) -> VersionPlace | None:
+    parts = path.absolute().parts
+    if len(parts) < _FEWEST_PARTS:
         return None
-    return _VersionPlace(dataset.name, interval.name, parse_generation(path.name))
+    dataset, versions, interval, generation = parts[-4:]
+    if versions != _VERSIONS or not is_generation(generation) or not is_name(dataset):
+        return None
+    return VersionPlace(dataset, interval, parse_generation(generation))
 
 
 def _interval_name(start: str, num_chars: int) -> str:
@@ -308,7 +321,7 @@ class Manifest(_ManifestModel):
             FormatError: ``data`` is no manifest, one whose counts contradict each other, or one
                 of a newer version of trainfeed.
         """
-        value = canonical_json.loads(data, path=path)
+        value = canonical_json.loads_canonical(data, path=path)
         if isinstance(value, dict) and value.get("format") != FORMAT:
             raise FormatError(
                 f"expected a manifest of format {FORMAT}, got {value.get('format')!r};"
@@ -350,11 +363,12 @@ class Manifest(_ManifestModel):
                 manifest names another data set, interval or generation than the path.
             StorageError: The file system refused or failed.
         """
-        folder = Path(local_source(folder))
-        require_folder(folder)
+        source = local_source(folder)
+        folder = source if isinstance(source, Path) else Path(source)
+        place = require_folder(folder)
         data, actual = read_manifest_file(folder, what="version")
-        manifest = cls.from_bytes(data, path=str(folder / MANIFEST))
-        require_place(folder, manifest.dataset, manifest.interval.start, manifest.generation)
+        manifest = cls.from_bytes(data, path=f"{folder}/{MANIFEST}")
+        require_place(folder, place, manifest.dataset, manifest.interval.start, manifest.generation)
         return manifest if manifest.source_list is None else _with_list(manifest, folder), actual
 
 

@@ -326,17 +326,15 @@ def read_manifest_file(folder: Path, *, what: str) -> tuple[bytes, str]:
         FormatError: ``MANIFEST.sha256`` holds no digest.
         StorageError: The file system refused or failed.
     """
-    path = folder / MANIFEST
+    path = f"{folder}/{MANIFEST}"
     try:
         data = read_plain(path, follow=False, max_bytes=canonical_json.MAX_BYTES)
-        promised = _read_digest(folder / MANIFEST_DIGEST)
+        promised = _read_digest(f"{folder}/{MANIFEST_DIGEST}")
     except NotFoundError as error:
         raise NotFoundError(f"{folder} is not a {what}: {error}") from error
     actual = hashlib.sha256(data).hexdigest()
     if actual != promised:
-        raise ChecksumError(
-            f"expected a manifest with SHA-256 {promised}, got {actual}", path=str(path)
-        )
+        raise ChecksumError(f"expected a manifest with SHA-256 {promised}, got {actual}", path=path)
     return data, actual
 
 
@@ -364,8 +362,8 @@ def folder_problems(
     yield from compare_files([(folder / name, *expected[name]) for name in names])
 
 
-def _read_digest(path: Path) -> str:
+def _read_digest(path: str) -> str:
     digest = read_plain(path, follow=False, max_bytes=_DIGEST_BYTES).strip()
     if not _SHA256.fullmatch(digest):
-        raise FormatError(f"expected 64 hex digits, got {digest[:80]!r}", path=str(path))
+        raise FormatError(f"expected 64 hex digits, got {digest[:80]!r}", path=path)
     return digest.decode()

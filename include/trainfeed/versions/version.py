@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from trainfeed.core import canonical_json
 from trainfeed.core.datacenters import local_source
+from trainfeed.core.garbage import collector_at_rest
 from trainfeed.errors import (
     ChecksumError,
     ConfigError,
@@ -110,7 +111,8 @@ class Version:
             FormatError: The file is no manifest, or one of another place (``Manifest.read``).
             StorageError: The file system refused or failed.
         """
-        folder = Path(local_source(path))
+        place = local_source(path)
+        folder = place if isinstance(place, Path) else Path(place)
         return cls(folder, *Manifest.read(folder))
 
     @classmethod
@@ -428,3 +430,22 @@ class PositionFile:
         return FormatError(
             f"expected {problem}; compare the version: trainfeed verify", path=str(self._path)
         )
+
+
+def resolve_all(folder: DatasetFolder, generations: Mapping[str, int | None]) -> list[Version]:
+    """Open a generation of each interval, without those that have none.
+
+    Args:
+        folder: The data set.
+        generations: Name of each interval → number of the generation, or None.
+
+    Raises:
+        TrainFeedError: As of ``Version.open``.
+    """
+    # A year of hours has a million values, which all stay.
+    with collector_at_rest():
+        return [
+            Version.resolve(folder, interval, number)
+            for interval, number in generations.items()
+            if number is not None
+        ]

@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from trainfeed.core import canonical_json
 from trainfeed.core.canonical_json import JsonFields, json_value, require_intact, seal
@@ -39,6 +41,68 @@ def test_what_json_cannot_say_is_refused(value):
 def test_hostile_documents_are_format_errors(data):
     with pytest.raises(FormatError):
         canonical_json.loads(data)
+
+
+def read(loads, data):
+    """What a parser says: the value with its types, or that it refuses."""
+    try:
+        return repr(loads(data))
+    except (FormatError, ValueError, RecursionError):
+        return None
+
+
+def slowly(data):
+    """Python's parser, which reads whatever is not in canonical form."""
+    return canonical_json.loads(data)
+
+
+@pytest.fixture
+def many(monkeypatch):
+    """Let the process have read many documents."""
+    monkeypatch.setattr(canonical_json, "_FEW", iter(()))
+
+
+def test_the_fast_parser_is_used_when_a_process_reads_many_documents(monkeypatch):
+    monkeypatch.setattr(canonical_json, "_FEW", iter(range(2)))
+    read = []
+    monkeypatch.setattr(canonical_json, "_quickly", lambda data: read.append(data) or 7)
+    assert [canonical_json.loads_canonical(b"1") for _ in range(4)] == [1, 1, 7, 7]
+    assert read == [b"1"] * 2
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=20,
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.data())
+def test_the_fast_parser_says_what_that_of_python_says(many, data):
+    value = data.draw(VALUES)
+    forms = [{"separators": (",", ":")}, {"indent": 1}, {}]
+    form = data.draw(st.sampled_from(forms)) | {"ensure_ascii": data.draw(st.booleans())}
+    text = json.dumps(value, **form).encode("utf-8", "surrogatepass")
+    for _ in range(data.draw(st.integers(0, 3))):
+        at, end = sorted(data.draw(st.tuples(*[st.integers(0, len(text))] * 2)))
+        part = data.draw(st.binary(max_size=4) | st.just(text[at:end] * 2))
+        text = text[:at] + part + text[end:]
+    assert read(canonical_json.loads_canonical, text) == read(slowly, text)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b'{"a":{"b":1,"b":1}}', b'{"a":1,"a" :1}', b'{"a" :1,"a" :2,"b":"x\\":"}', b'["\\ud800"]',
+        b"1" * 5000, b"1e400", b"-0", b"-0.0", b"18446744073709551616", b"\xef\xbb\xbf{}",
+        '{"a":"\x7f\u2028"}'.encode(), '{"a":1}'.encode("utf-16"), b' {"a":1} ',
+        b"[" * 900 + b"]" * 900,
+        b'{"\\u0061":1,"a":2}', b'{"a":1.0,"b":1e-7,"c":1e22}', b"nul", b'{"a":"\\/"}',
+    ],
+)  # fmt: skip
+def test_rare_documents_are_read_as_python_reads_them(many, data):
+    assert read(canonical_json.loads_canonical, data) == read(slowly, data)
 
 
 def test_a_document_above_the_cap_is_refused_before_it_is_parsed():
