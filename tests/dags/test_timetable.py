@@ -167,6 +167,15 @@ def test_a_backfill_of_hours_over_both_changes_has_every_hour_once():
         assert between(timetable, begin, pendulum.instance(end)) == hours
 
 
+@pytest.mark.parametrize(("cron", "number"), [("@daily", 365), ("@hourly", 8760)])
+def test_a_backfill_of_a_year_of_a_zone_has_every_interval_once(cron, number):
+    timetable = berlin(cron, "2025-12-31T23", "2027-06-30T22")
+    begin, end = parse_time("2025-12-31T23"), parse_time("2026-12-31T23")
+    starts = [each.start for each in timetable.schedule.overlapping(begin, end)]
+    found = between(timetable, begin, pendulum.instance(end - timedelta(minutes=1)))
+    assert (len(found), found) == (number, starts)
+
+
 @pytest.mark.parametrize(
     ("at", "start"),
     [

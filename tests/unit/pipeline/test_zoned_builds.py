@@ -18,7 +18,7 @@ from trainfeed.look.status import Attempts, dataset_status
 from trainfeed.pipeline import BuildRequest
 from trainfeed.pipeline.local import build
 from trainfeed.training.launch import window_job
-from trainfeed.upkeep.retention import Context, retire
+from trainfeed.upkeep.retention import Context, prune, retire
 from trainfeed.versions import Version, cover
 from trainfeed.versions import schedule as recorded
 from trainfeed.versions.tag import apply_change, cover_tag, propose_tag
@@ -122,24 +122,48 @@ def _without_summer(own):
     return zone_of
 
 
-def test_trainings_retention_and_a_second_build_go_by_days_of_the_zone(project):
+TRAIN = "train: {entry: 'train:main', window: 3, launcher: local, ranks: 1}\n"
+SPRING, AUTUMN = list(DAYS)[:3], list(DAYS)[3:]
+
+
+@pytest.mark.parametrize("days", [SPRING, AUTUMN], ids=["spring", "autumn"])
+def test_trainings_retention_and_a_second_build_go_by_days_of_the_zone(project, days):
     (project.spec.folder / "train.py").write_text("")
     path = project.spec.folder / "dataset.yaml"
-    train = "train: {entry: 'train:main', window: 3, launcher: local, ranks: 1}\n"
-    path.write_text(path.read_text() + train)
-    autumn = [DAYS[day][0] for day in list(DAYS)[3:]]
-    built(project, "2026-10-24/2026-10-26")
-    before = [Version.resolve(project.folder, name, None).manifest for name in autumn]
-    built(project, "2026-10-24/2026-10-26")
-    assert [Version.resolve(project.folder, name, None).manifest for name in autumn] == before
-    last = project.spec.schedule_model().interval_at("2026-10-26")
+    path.write_text(path.read_text() + TRAIN)
+    names = [DAYS[day][0] for day in days]
+    span = f"{days[0]}/{days[-1]}"
+    built(project, span)
+    before = [Version.resolve(project.folder, name, None).manifest for name in names]
+    built(project, span)
+    assert [Version.resolve(project.folder, name, None).manifest for name in names] == before
+    last = project.spec.schedule_model().interval_at(days[-1])
     job = window_job(project.spec, project.env, project.folder, last)
-    assert [each.interval for each in job.versions] == autumn
+    assert [each.interval for each in job.versions] == names
+    hours = sum(hours for _, hours in (DAYS[day] for day in days))
+    found = open_dataset("clicks", interval=span, split="train", root=project.env.root)
+    other = open_dataset("clicks", interval=span, split="eval", root=project.env.root)
+    assert found.num_samples + other.num_samples == 3 * hours
+    proposal = propose_tag(project.folder, span, "change", Decision.now("for a test", who="ana"))
+    assert [each.interval for each in proposal.after.versions] == names
     context = Context.of(project.spec, project.env, who="ann")
-    planned = retire(context, "2026-10-25", "for a test", dry_run=True)
-    assert [each.item.name for each in planned.intervals] == [autumn[1]]
-    retire(context, "2026-10-25", "for a test")
-    assert cover(project.folder, "2026-10-24/2026-10-26").missing == (autumn[1],)
+    planned = retire(context, days[1], "for a test", dry_run=True)
+    assert [each.item.name for each in planned.intervals] == [names[1]]
+    retire(context, days[1], "for a test")
+    assert cover(project.folder, span).missing == (names[1],)
+
+
+def test_the_rules_of_retention_count_days_of_the_zone_over_both_changes(project):
+    path = project.spec.folder / "dataset.yaml"
+    path.write_text(path.read_text() + "retention: {keep_intervals: 4}\n")
+    built(project, *DAYS)
+    names = [name for name, _ in DAYS.values()]
+    removed = prune(Context.of(project.spec, project.env, who="ann"))
+    retired = [each.item.name for each in removed.expired if each.item.kind == "intervals"]
+    assert retired == names[:2]
+    left = [name for name in names if project.folder.generations(name)]
+    assert left == names[2:]
+    assert cover(project.folder, "2026-10-24/2026-10-26").missing == ()
 
 
 def test_commands_take_days_of_the_zone_and_show_both_times(project):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime, timedelta
-from itertools import islice
+from itertools import islice, pairwise
 
 import pytest
 
@@ -174,6 +174,34 @@ def test_hours_of_a_day_with_a_change_are_one_set_in_order(folder, day, length):
     assert (len(found.versions), found.missing) == (length, ())
     starts = [version.manifest.interval.start for version in found.versions]
     assert starts == sorted(starts)
+
+
+@pytest.mark.parametrize(
+    ("cron", "count"),
+    [("@daily", 365), pytest.param("@hourly", 8760, marks=pytest.mark.nightly)],
+)
+def test_a_year_is_one_set_in_order_and_the_sum_of_its_months_and_days(folder, cron, count):
+    schedule = Schedule(cron, parse_time("2025-12-31T23"), zone=BERLIN)
+    year = march(schedule, count)
+    assert year[-1].end == parse_time("2026-12-31T23")
+    publish(folder, *year)
+    record_schedule(folder, schedule, year[-1].end)
+    names = [each.name for each in year]
+    found = cover(folder, "2026-01/2026-12")
+    assert [version.path.parent.name for version in found.versions] == names
+    assert (found.missing, found.skipped, found.accepted) == ((), (), ())
+    spans = [version.manifest.interval for version in found.versions]
+    assert all(a.end == b.start for a, b in pairwise(spans))
+    of_months = [cover(folder, f"2026-{month:02}").versions for month in range(1, 13)]
+    assert [v.path.parent.name for month in of_months for v in month] == names
+    days = {day: cover(folder, f"2026-{day}").versions for day in ("03-28", "03-29", "10-25")}
+    hours = {"03-28": 24, "03-29": 23, "10-25": 25}
+    assert {day: len(each) for day, each in days.items()} == (
+        hours if cron == "@hourly" else dict.fromkeys(hours, 1)
+    )
+    tag = propose_tag(folder, "2026-01/2026-12", "year", decision()).after
+    assert tag.range == "2025-12-31T23/2026-12-31T22"
+    assert len(cover_tag(folder, tag).versions) == count
 
 
 def test_a_tag_keeps_its_range_in_utc(folder):
