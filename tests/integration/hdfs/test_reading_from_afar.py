@@ -9,14 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.support.clicks_afar import DAYS, batches, opened
 from tests.unit.pipeline.conftest import make_project
 from trainfeed.errors import NotFoundError
 from trainfeed.files.stores import Location
 from trainfeed.files.stores import hdfs as _hdfs
-from trainfeed.loader import DataLoader
-from trainfeed.readers import open_dataset
-
-DAYS = ("2024-03-01", "2024-03-02")
 
 
 @pytest.fixture(scope="module")
@@ -45,22 +42,6 @@ def root(request, copied, tmp_path, monkeypatch):
     monkeypatch.setenv("HADOOP_USER_NAME", "hdfs")
     monkeypatch.setenv("TRAINFEED_CACHE", str(tmp_path / "cache"))
     return f"{os.environ[request.param].rstrip('/')}/{copied[1]}"
-
-
-def opened(root, **options):
-    options = {"interval": "2024-03-01/2024-03-02", "split": "train"} | options
-    return open_dataset("clicks", root=root, **options)
-
-
-def batches(dataset, state=None, **options):
-    found = []
-    with DataLoader(dataset, 7, shuffle=True, **options) as loader:
-        if state is not None:
-            loader.load_state_dict(state)
-        found.extend(
-            ({k: np.array(v) for k, v in batch.items()}, loader.state_dict()) for batch in loader
-        )
-    return found
 
 
 def test_samples_are_those_of_the_mounted_root(copied, root):

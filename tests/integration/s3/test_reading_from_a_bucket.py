@@ -5,17 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.support.clicks_afar import DAYS, batches, opened
 from tests.unit.pipeline.conftest import make_project
 from trainfeed.errors import FormatError, WindowIncompleteError
 from trainfeed.files.stores import Location
-from trainfeed.loader import DataLoader
-from trainfeed.readers import open_dataset
 from trainfeed.versions import bucket_root
 from trainfeed.versions.bucket_objects import BucketVersion
 from trainfeed.versions.bucket_root import init_bucket_root
 from trainfeed.versions.bucket_versions import publish_into
-
-DAYS = ("2024-03-01", "2024-03-02")
 
 
 @pytest.fixture
@@ -35,22 +32,6 @@ def root(project, folder: Location, tmp_path, monkeypatch) -> Location:
     for day in DAYS:
         publish_into(folder, project.folder.version(day, 1))
     return folder
-
-
-def opened(root, **options):
-    options = {"interval": "/".join(DAYS), "split": "train"} | options
-    return open_dataset("clicks", root=root, **options)
-
-
-def batches(dataset, state=None, **options):
-    found = []
-    with DataLoader(dataset, 7, shuffle=True, **options) as loader:
-        if state is not None:
-            loader.load_state_dict(state)
-        found.extend(
-            ({k: np.array(v) for k, v in batch.items()}, loader.state_dict()) for batch in loader
-        )
-    return found
 
 
 def test_samples_are_those_of_the_folder(project, root: Location) -> None:
