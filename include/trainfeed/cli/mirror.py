@@ -30,7 +30,7 @@ def mirror(
         bool, typer.Option("--delete", help="Remove versions that retention removed from FROM.")
     ] = False,
 ) -> Result:
-    """Copy versions into another root, and what people have decided about them.
+    """Copy versions and decisions into another root.
 
     Versions appear whole, with the same bytes; a copy that was killed goes on. Marks of withdrawn
     versions, tags, skipped intervals and the schedule become those of FROM. FROM is only read, and
