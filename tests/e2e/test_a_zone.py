@@ -8,24 +8,15 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
-import tempfile
 import uuid
 from collections import Counter
-from contextlib import ExitStack
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
 
-from services.airflow import AirflowOptions, AirflowStack
-from tests.e2e.ways import LocalGround, until
+from tests.e2e.ways import KEYED_CODE, LocalGround, read_keys, topic_of_keys, until
 from trainfeed import open_dataset
-from trainfeed.versions import Version, init_root
+from trainfeed.versions import Version
 
 TIMEOUT_S = 600.0
 TOPIC = f"orders-{uuid.uuid4().hex[:8]}"
@@ -51,7 +42,6 @@ schema: {{key: {{dtype: int64}}}}
 split: {{train: 1}}
 train: {{entry: "train:main", window: 3, launcher: local, ranks: 1}}
 """
-CODE = "def sample(record, lookups):\n    return {'key': record.json()['key']}\n"
 TRAIN = """\
 def main(job):
     data = job.open("train")
@@ -69,67 +59,28 @@ def keys_of(name):
     return range(first, first + hours * PER_HOUR)
 
 
-def write_topic(servers):
-    producer = Producer({"bootstrap.servers": servers, "enable.idempotence": True})
-    start = DAYS[FIRST][0]
-    for key in range(NUM_HOURS * PER_HOUR):
-        stamp = int((start + key * HOUR / PER_HOUR).timestamp() * 1000)
-        value = json.dumps({"key": key}).encode()
-        producer.produce(TOPIC, value, partition=key % 2, timestamp=stamp)
-    end = int((start + (NUM_HOURS + 1) * HOUR).timestamp() * 1000)
-    for partition in range(2):
-        producer.produce(TOPIC, b'{"key": -1}', partition=partition, timestamp=end)
-    assert producer.flush(60) == 0
-
-
 @pytest.fixture(scope="module")
 def ground(tmp_path_factory):
-    servers = os.environ["TEST_KAFKA_BOOTSTRAP_SERVERS"]
+    kafka = {"bootstrap.servers": os.environ["TEST_KAFKA_BOOTSTRAP_SERVERS"]}
     path = tmp_path_factory.mktemp("zone")
-    folder = path / "datasets/orders"
-    folder.mkdir(parents=True)
-    files = {"dataset.yaml": SPEC, "preprocess.py": CODE, "train.py": TRAIN}
-    for name, text in files.items():
-        (folder / name).write_text(text)
     for place in ("landing", "work"):
         (path / place).mkdir()
-    init_root(path / "root")
-    made = LocalGround(path, path / "root", path / "datasets", {"bootstrap.servers": servers})
-    admin = AdminClient({"bootstrap.servers": servers})
-    topic = NewTopic(TOPIC, 2, 1, config={"retention.ms": "-1"})
-    admin.create_topics([topic])[TOPIC].result(timeout=20)
-    write_topic(servers)
-    yield replace(made, dataset="orders")
-    admin.delete_topics([TOPIC])[TOPIC].result(timeout=20)
+    start = DAYS[FIRST][0]
+    stamped = ((key, start + key * HOUR / PER_HOUR) for key in range(NUM_HOURS * PER_HOUR))
+    files = {"dataset.yaml": SPEC, "preprocess.py": KEYED_CODE, "train.py": TRAIN}
+    end = start + (NUM_HOURS + 1) * HOUR
+    with topic_of_keys(kafka, TOPIC, stamped, partitions=2, end=end):
+        yield LocalGround.of_texts(path, "orders", files, kafka)
 
 
 @pytest.fixture(scope="module")
 def client(ground):
-    connections = {
-        "CEPHFS_DEFAULT": {"conn_type": "generic", "extra": {"path": str(ground.root)}},
-        "HDFS_DEFAULT": ground.storage(),
-        "KAFKA_DEFAULT": {"conn_type": "kafka", "extra": ground.kafka},
-    }
-    environ = {
-        "TRAINFEED_DATASETS": str(ground.datasets),
-        **{f"AIRFLOW_CONN_{name}": json.dumps(value) for name, value in connections.items()},
-    }
-    # Not below pytest's folder: PostgreSQL runs as another account, which may not pass there.
-    home = Path(tempfile.mkdtemp(prefix="trainfeed-e2e-"))
-    options = AirflowOptions(preload=("numpy", "pyarrow", "pydantic"))
-    with ExitStack() as stack:
-        stack.callback(shutil.rmtree, home, ignore_errors=True)
-        airflow = AirflowStack(home, environ=environ, options=options)
-        stack.callback(airflow.stop)
-        airflow.start()
-        airflow.wait(TIMEOUT_S)
-        airflow.wait_for_dags(list(ground.dag_ids), TIMEOUT_S)
-        yield airflow.client
+    with ground.airflow(preload=("numpy", "pyarrow", "pydantic")) as stack:
+        yield stack.client
 
 
 def test_days_over_the_change_are_built_and_trained_on_as_one_window(ground, client):
     build, train = ground.dag_ids
-    client.unpause(train)
     client.backfill(build, DAYS[FIRST][0], DAYS[LAST][0], max_active_runs=1)
     client.unpause(build)
     done = client.wait_for(client.dag_runs(build), TIMEOUT_S)
@@ -142,9 +93,7 @@ def test_days_over_the_change_are_built_and_trained_on_as_one_window(ground, cli
             f"{start:%Y-%m-%dT%H:%M:%SZ}",
             f"{start + hours * HOUR:%Y-%m-%dT%H:%M:%SZ}",
         )
-        asked = {"interval": name, "split": "train", "root": str(ground.root)}
-        found = Counter(int(s["key"]) for s in open_dataset("orders", **asked).reader()())
-        assert found == Counter(keys_of(name))
+        assert read_keys(ground, name) == Counter(keys_of(name))
     # The day of the zone, and the month, by what a person types.
     day = open_dataset("orders", interval="2024-10-27", split="train", root=str(ground.root))
     assert day.num_samples == 25 * PER_HOUR

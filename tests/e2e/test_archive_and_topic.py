@@ -6,27 +6,15 @@ by a backfill in which tasks are killed; in the end each key is in exactly one s
 
 from __future__ import annotations
 
-import json
 import os
-import shutil
-import tempfile
 import uuid
 from collections import Counter
-from contextlib import ExitStack
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
 
-from services.airflow import AirflowOptions, AirflowStack
-from tests.e2e.ways import Ground, contents
-from trainfeed import open_dataset
+from tests.e2e.ways import KEYED_CODE, Ground, contents, keyed, read_keys, topic_of_keys
 from trainfeed.files.stores import Location
-from trainfeed.versions import init_root
 
 TIMEOUT_S = 600.0
 TOPIC = f"rentals-{uuid.uuid4().hex[:8]}"
@@ -46,7 +34,6 @@ preprocess: {{function: "preprocess:sample"}}
 schema: {{key: {{dtype: int64}}}}
 split: {{train: 1}}
 """
-CODE = "def sample(record, lookups):\n    return {'key': record.json()['key']}\n"
 KAFKA = f"kafka: {{topic: {TOPIC}, settle: 0s}}"
 BY_HOUR = 'logs: {path: "/hourly/{start:%Y-%m-%d}/{hour:%H}", wait: 0s}'
 BY_DAY = 'logs: {path: "/daily/dt={start:%Y-%m-%d}", wait: 0s, land: true}'
@@ -61,15 +48,11 @@ KILLED = ("ingest.after_batch", "preprocess.before_spill", "publish.before_renam
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(1800)]
 
 
-def record(key):
-    return json.dumps({"key": key, "text": "x" * (key % 50)}).encode()
-
-
 def write_archive(logs):
     for day, at in enumerate(DAYS[:4]):
         for hour in range(HOURS):
             first = day * PER_DAY + hour * PER_HOUR
-            lines = b"\n".join(map(record, range(first, first + PER_HOUR)))
+            lines = b"\n".join(map(keyed, range(first, first + PER_HOUR)))
             if day < 2:
                 place, name = logs / f"daily/dt={NAMES[day]}", f"part-{hour:02}"
             else:
@@ -81,46 +64,25 @@ def write_archive(logs):
             marker.write_atomic(lambda file: file.write(b""))
 
 
-def write_topic(servers):
+def stamped():
     """Two live days, whose last keys come late; and a day that the archive has as well."""
-    producer = Producer({"bootstrap.servers": servers, "enable.idempotence": True})
-
-    def send(key, at):
-        stamp = int(at.timestamp() * 1000)
-        producer.produce(TOPIC, record(key), partition=key % 3, timestamp=stamp)
-
-    step = timedelta(days=1) / PER_DAY
     for key in range(3 * PER_DAY, 6 * PER_DAY):
         if key % PER_DAY != PER_DAY - 1 or key < 4 * PER_DAY:
-            send(key, FIRST + key * step)
+            yield key, FIRST + key * timedelta(days=1) / PER_DAY
     # The last record of each live day arrives when the next day has begun.
     for day in (4, 5):
-        send((day + 1) * PER_DAY - 1, FIRST + day * timedelta(days=1))
-    end = DAYS[-1] + timedelta(days=2)
-    for partition in range(3):
-        producer.produce(
-            TOPIC, record(-1), partition=partition, timestamp=int(end.timestamp() * 1000)
-        )
-    assert producer.flush(60) == 0
+        yield (day + 1) * PER_DAY - 1, FIRST + day * timedelta(days=1)
 
 
 @pytest.fixture(scope="module")
 def ground(tmp_path_factory):
-    servers = os.environ["TEST_KAFKA_BOOTSTRAP_SERVERS"]
+    kafka = {"bootstrap.servers": os.environ["TEST_KAFKA_BOOTSTRAP_SERVERS"]}
+    more = {"faults": KILLED, "folders": ("landing", "work", "logs")}
     path = tmp_path_factory.mktemp("rentals")
-    (path / "datasets/rentals").mkdir(parents=True)
-    (path / "datasets/rentals/preprocess.py").write_text(CODE)
-    (path / "fired").mkdir()
-    init_root(path / "root")
-    made = Ground(path, path / "root", path / "datasets", {"bootstrap.servers": servers})
-    made = replace(made, dataset="rentals")
-    admin = AdminClient({"bootstrap.servers": servers})
-    topic = NewTopic(TOPIC, 3, 1, config={"retention.ms": "-1"})
-    admin.create_topics([topic])[TOPIC].result(timeout=20)
-    write_archive(Location.parse(f"{os.environ['TEST_WEBHDFS_URI']}{made.hdfs}/logs"))
-    write_topic(servers)
-    yield made
-    admin.delete_topics([TOPIC])[TOPIC].result(timeout=20)
+    with topic_of_keys(kafka, TOPIC, stamped(), partitions=3, end=DAYS[-1] + timedelta(days=2)):
+        made = Ground.of_texts(path, "rentals", {"preprocess.py": KEYED_CODE}, kafka, **more)
+        write_archive(Location.parse(f"{os.environ['TEST_WEBHDFS_URI']}{made.hdfs}/logs"))
+        yield made
 
 
 def specify(ground, wanted):
@@ -133,29 +95,8 @@ def specify(ground, wanted):
 def client(ground):
     """An Airflow whose tasks die once at each of some points."""
     specify(ground, ALL)
-    storage = ground.storage()
-    storage["extra"] |= {"logs": f"{ground.hdfs}/logs"}
-    connections = {
-        "CEPHFS_DEFAULT": {"conn_type": "generic", "extra": {"path": str(ground.root)}},
-        "HDFS_DEFAULT": storage,
-        "KAFKA_DEFAULT": {"conn_type": "kafka", "extra": ground.kafka},
-    }
-    environ = {
-        "TRAINFEED_DATASETS": str(ground.datasets),
-        "TRAINFEED_FAULTS": ",".join(f"{point}:kill:{ground.path / 'fired'}" for point in KILLED),
-        **{f"AIRFLOW_CONN_{name}": json.dumps(value) for name, value in connections.items()},
-    }
-    # Not below pytest's folder: PostgreSQL runs as another account, which may not pass there.
-    home = Path(tempfile.mkdtemp(prefix="trainfeed-e2e-"))
-    options = AirflowOptions(preload=("numpy", "pyarrow", "pydantic"))
-    with ExitStack() as stack:
-        stack.callback(shutil.rmtree, home, ignore_errors=True)
-        airflow = AirflowStack(home, environ=environ, options=options)
-        stack.callback(airflow.stop)
-        airflow.start()
-        airflow.wait(TIMEOUT_S)
-        airflow.wait_for_dags(["build.rentals"], TIMEOUT_S)
-        yield airflow.client
+    with ground.airflow(trains=False, preload=("numpy", "pyarrow", "pydantic")) as stack:
+        yield stack.client
 
 
 def test_live_days_stay_as_they_are_while_an_archive_grows_in_front_of_them(ground, request):
@@ -176,8 +117,7 @@ def test_live_days_stay_as_they_are_while_an_archive_grows_in_front_of_them(grou
     after = ground.versions(NAMES[4:])
     assert contents(after) == before
     assert [each.manifest.fingerprint for each in after.values()] == fingerprints
-    asked = {"interval": f"{NAMES[0]}/{NAMES[-1]}", "split": "train", "root": str(ground.root)}
-    found = Counter(int(sample["key"]) for sample in open_dataset("rentals", **asked).reader()())
+    found = read_keys(ground, f"{NAMES[0]}/{NAMES[-1]}")
     assert found == Counter(range(6 * PER_DAY))
     late = {name: each.manifest.late["late"] for name, each in ground.versions(NAMES).items()}
     assert late == {**dict.fromkeys(NAMES, 0), NAMES[4]: 0, NAMES[5]: 1}

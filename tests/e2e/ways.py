@@ -10,6 +10,8 @@ import sys
 import tempfile
 import threading
 import uuid
+from collections import Counter
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -17,6 +19,7 @@ from urllib.parse import urlsplit
 
 from services._home import REPOSITORY
 from services.airflow import AirflowOptions, AirflowStack
+from trainfeed import open_dataset
 from trainfeed.errors import NotFoundError
 from trainfeed.versions import DatasetFolder, Version, init_root
 
@@ -40,6 +43,7 @@ class Ground:
         faults: Points at which ``action`` happens to a task, once each.
         environ: Further variables of its Airflow.
         dataset: Name of the data set.
+        folders: Folders of the connection to HDFS, below the ground's own.
     """
 
     path: Path
@@ -50,6 +54,7 @@ class Ground:
     action: str = "kill"
     environ: dict[str, str] = field(default_factory=dict)
     dataset: str = "flights"
+    folders: tuple[str, ...] = ("landing", "work")
     hdfs: str = field(default_factory=lambda: f"/e2e/{uuid.uuid4().hex}")
 
     @classmethod
@@ -64,6 +69,17 @@ class Ground:
         init_root(root)
         (path / "fired").mkdir()
         return cls(path, root, datasets, kafka, tuple(faults), dataset=dataset)
+
+    @classmethod
+    def of_texts(cls, path, dataset, files, kafka, **more):
+        """Where a data set is built whose files are given as texts."""
+        folder = path / "datasets" / dataset
+        folder.mkdir(parents=True)
+        for name, text in files.items():
+            (folder / name).write_text(text)
+        init_root(path / "root")
+        (path / "fired").mkdir()
+        return cls(path, path / "root", path / "datasets", kafka, dataset=dataset, **more)
 
     @property
     def folder(self):
@@ -84,15 +100,20 @@ class Ground:
         """The connection to landing and work: on HDFS."""
         hdfs = urlsplit(os.environ["TEST_WEBHDFS_URI"])
         place = {"host": hdfs.hostname, "port": hdfs.port, "login": hdfs.username}
-        folders = {"landing": f"{self.hdfs}/landing", "work": f"{self.hdfs}/work"}
+        folders = {name: f"{self.hdfs}/{name}" for name in self.folders}
         return {"conn_type": "webhdfs", **place, "extra": folders}
 
     def publication(self):
         """The connection to the publication root."""
         return {"conn_type": "generic", "extra": {"path": str(self.root)}}
 
-    def airflow(self, **options):
-        """An Airflow for this ground; ``options`` are those of ``AirflowOptions``."""
+    def airflow(self, *, trains=True, **options):
+        """An Airflow for this ground.
+
+        Args:
+            trains: Whether the data set has a DAG that trains.
+            options: Those of ``AirflowOptions``.
+        """
         connections = {
             "CEPHFS_DEFAULT": self.publication(),
             "HDFS_DEFAULT": self.storage(),
@@ -109,7 +130,8 @@ class Ground:
         chosen = AirflowOptions(**options)
         # Not below pytest's folder: PostgreSQL runs as another account, which may not pass there.
         home = Path(tempfile.mkdtemp(prefix="trainfeed-e2e-"))
-        return Stack(AirflowStack(home, environ=environ, options=chosen), home, self.dag_ids)
+        stack = AirflowStack(home, environ=environ, options=chosen)
+        return Stack(stack, home, self.dag_ids if trains else self.dag_ids[:1])
 
     def command(self, *arguments):
         """Run the command line without Airflow; return what it printed as JSON."""
@@ -147,15 +169,16 @@ class Stack:
     def __init__(self, stack, home, dag_ids):
         self.stack = stack
         self._home = home
-        self._build, self._train = dag_ids
+        self._dags = dag_ids
 
     def __enter__(self):
         try:
             self.stack.start()
             self.stack.wait(START_S)
-            self.stack.wait_for_dags([self._build, self._train], START_S)
+            self.stack.wait_for_dags(list(self._dags), START_S)
             self.client = self.stack.client
-            self.client.unpause(self._train)
+            for train in self._dags[1:]:
+                self.client.unpause(train)
         except BaseException:
             self.stack.stop()
             raise
@@ -168,8 +191,9 @@ class Stack:
     def finish(self, runs, trainings):
         """Wait for build runs and for that many training runs; return what the tasks reported."""
         builds = self.succeed(runs)
-        until(lambda: len(self.client.dag_runs(self._train)) >= trainings, "the training runs")
-        self.succeed(self.client.dag_runs(self._train))
+        _, train = self._dags
+        until(lambda: len(self.client.dag_runs(train)) >= trainings, "the training runs")
+        self.succeed(self.client.dag_runs(train))
         return [self.report(run) for run in builds]
 
     def succeed(self, runs):
@@ -197,6 +221,55 @@ class Stack:
         tasks = self.client.task_instances(run.dag_id, run.run_id)
         failed = [task for task in tasks if task.state == "failed"]
         return "\n".join(self.client.log(run.dag_id, run.run_id, task)[-3000:] for task in failed)
+
+
+KEYED_CODE = "def sample(record, lookups):\n    return {'key': record.json()['key']}\n"
+
+
+def keyed(key):
+    """A record with a key of its own, some longer than others, for ``KEYED_CODE``."""
+    return json.dumps({"key": key, "text": "x" * (key % 50)}).encode()
+
+
+@contextmanager
+def topic_of_keys(kafka, topic, stamped, *, partitions, end):
+    """Have a topic with a record for each key in the block.
+
+    Args:
+        kafka: Settings of the broker.
+        topic: Name of the topic.
+        stamped: Key and time of each record; a key gives its partition.
+        partitions: Number of partitions.
+        end: Time of a last record of each, which belongs to no interval.
+    """
+    from confluent_kafka import Producer
+    from confluent_kafka.admin import AdminClient
+    from confluent_kafka.cimpl import NewTopic
+
+    admin = AdminClient(kafka)
+    admin.create_topics([NewTopic(topic, partitions, 1, config={"retention.ms": "-1"})])[
+        topic
+    ].result(timeout=20)
+    producer = Producer({**kafka, "enable.idempotence": True})
+
+    def send(key, partition, at):
+        stamp = int(at.timestamp() * 1000)
+        producer.produce(topic, keyed(key), partition=partition, timestamp=stamp)
+
+    for key, at in stamped:
+        send(key, key % partitions, at)
+    for partition in range(partitions):
+        send(-1, partition, end)
+    assert producer.flush(60) == 0
+    yield
+    admin.delete_topics([topic])[topic].result(timeout=20)
+
+
+def read_keys(ground, asked):
+    """The keys of all samples of a range, each with how often it is there."""
+    where = {"interval": asked, "split": "train", "root": str(ground.root)}
+    reader = open_dataset(ground.dataset, **where).reader()
+    return Counter(int(sample["key"]) for sample in reader())
 
 
 class Observer:
