@@ -27,6 +27,8 @@ class S3(HttpService):
 
     Args:
         home: State directory of the services; that of this one is ``<home>/s3``.
+        folder: The folder whose folders are the buckets, such as one of a CephFS; by default in
+            the home.
     """
 
     name = "s3"
@@ -34,8 +36,9 @@ class S3(HttpService):
     HEALTH = "/health"
     BUCKET: Final = "tests"
 
-    def __init__(self, home: Path | None = None) -> None:
+    def __init__(self, home: Path | None = None, folder: Path | None = None) -> None:
         super().__init__(home)
+        self.folder = folder or self.home / "buckets"
         self._program = GoProgram("versitygw", _MODULE, _PACKAGE, service="s3", is_fast=True)
 
     @property
@@ -44,9 +47,9 @@ class S3(HttpService):
         return f"http://{self.address}"
 
     @property
-    def folder(self) -> Path:
-        """The folder whose folders are the buckets."""
-        return self.home / "buckets"
+    def program(self) -> Path:
+        """The program of the server, where ``install`` builds it."""
+        return self._program.path
 
     def unavailable(self) -> str | None:
         """Return what is missing to run the server here, or None."""

@@ -1,11 +1,13 @@
 // A line with a delay and a cap: TCP connections to 127.0.0.1:LISTEN go on to 127.0.0.1:TARGET.
 //
-// proxy LISTEN TARGET DELAY_US BYTES_PER_S
+// proxy LISTEN TARGET DELAY_US BYTES_PER_S COUNT
 //
 // Every byte arrives DELAY_US after it was sent, in both directions; what comes from the target
-// shares BYTES_PER_S over all connections. A block is sent when both allow it.
+// shares BYTES_PER_S over all connections. A block is sent when both allow it. The file COUNT holds
+// the bytes that came from the target so far, as a number of 8 bytes.
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <netinet/tcp.h>
 #include <pthread.h>
 #include <signal.h>
@@ -13,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -30,7 +33,7 @@ struct way {
     pthread_cond_t changed;
 };
 
-static uint64_t delay_ns, free_at;
+static uint64_t delay_ns, free_at, *count_of_bytes;
 static double ns_per_byte;
 static pthread_mutex_t line = PTHREAD_MUTEX_INITIALIZER;
 
@@ -51,6 +54,7 @@ static uint64_t sent_at(size_t size) {
     uint64_t at = now();
     if (free_at < at) free_at = at;
     free_at += (uint64_t)((double)size * ns_per_byte);
+    *count_of_bytes += size;
     at = free_at;
     pthread_mutex_unlock(&line);
     return at;
@@ -123,10 +127,14 @@ static struct sockaddr_in address(const char *port) {
 }
 
 int main(int count, char **arguments) {
-    if (count != 5) return fprintf(stderr, "proxy LISTEN TARGET DELAY_US BYTES_PER_S\n"), 2;
+    if (count != 6) return fprintf(stderr, "proxy LISTEN TARGET DELAY_US BYTES_PER_S COUNT\n"), 2;
     signal(SIGPIPE, SIG_IGN);
     delay_ns = (uint64_t)atoll(arguments[3]) * 1000u;
     ns_per_byte = 1e9 / atof(arguments[4]);
+    int counted = open(arguments[5], O_RDWR | O_CREAT | O_TRUNC, 0600);
+    if (counted < 0 || ftruncate(counted, sizeof *count_of_bytes)) return perror(arguments[5]), 1;
+    count_of_bytes = mmap(NULL, sizeof *count_of_bytes, PROT_WRITE, MAP_SHARED, counted, 0);
+    if (count_of_bytes == MAP_FAILED) return perror(arguments[5]), 1;
     int one = 1, listening = socket(AF_INET, SOCK_STREAM, 0);
     struct sockaddr_in mine = address(arguments[1]), target = address(arguments[2]);
     setsockopt(listening, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);

@@ -95,7 +95,8 @@ def _make_certificate(folder: Path) -> None:
 
 
 @contextmanager
-def _our_server(ground: Ground) -> Iterator[int]:
+def our_server(ground: Ground) -> Iterator[int]:
+    """Serve the home by our server; yield the number of the process."""
     command = [sys.executable, "-c", _SERVE, ground.local, ground.mount]
     process = subprocess.Popen(command)
     try:
@@ -115,7 +116,7 @@ def _nginx(ground: Ground) -> AbstractContextManager[tuple[str, int]]:
     return running_nginx(program, ground.local / "nginx", ground.home, temporary, certificate, key)
 
 
-def _forget(path: Path) -> None:
+def forget(path: Path) -> None:
     """Write a file back and drop its pages, so that the next read asks the storage."""
     fd = os.open(path, os.O_RDONLY)
     try:
@@ -125,7 +126,8 @@ def _forget(path: Path) -> None:
         os.close(fd)
 
 
-def _copy(source: Place, target: Place, threads: int) -> None:
+def copy(source: Place, target: Place, threads: int) -> None:
+    """Copy by our client, which compares what it has sent or fetched."""
     options = CopyOptions(is_recursive=True, threads=threads)
     for outcome in copy_places([source], target, options):
         if outcome.verdict != "copied":
@@ -139,18 +141,18 @@ def _curl(ground: Ground, *words: str | Path) -> None:
 
 def _ways(ground: Ground, nginx: str, threads: int) -> dict[str, Callable[[], None]]:
     def nginx_down() -> None:
-        _forget(ground.home / "big")
+        forget(ground.home / "big")
         _curl(ground, f"{nginx}/big", "-o", ground.local / "down-nginx")
 
     def our_down() -> None:
-        _forget(ground.home / "big")
-        _copy(Place(ground.tree(), ("big",)), ground.local_place("down-ours"), threads)
+        forget(ground.home / "big")
+        copy(Place(ground.tree(), ("big",)), ground.local_place("down-ours"), threads)
 
     def nginx_up() -> None:
         _curl(ground, "-T", ground.local / "big", f"{nginx}/up-nginx")
 
     def our_up() -> None:
-        _copy(ground.local_place("big"), Place(ground.tree(), ("up-ours",)), threads)
+        copy(ground.local_place("big"), Place(ground.tree(), ("up-ours",)), threads)
 
     return {
         "down nginx": nginx_down,
@@ -196,8 +198,8 @@ def _small(ground: Ground, ours: int, number: int, rounds: int, threads: int) ->
             ("up", ground.local_place("small"), Place(ground.tree(), (f"small-{turn}",))),
             ("down", Place(ground.tree(), (f"small-{turn}",)), back),
         ):
-            copy = partial(_copy, source, target, threads)
-            seconds, used = ground.timed(copy, ours, number / 1000)
+            go = partial(copy, source, target, threads)
+            seconds, used = ground.timed(go, ours, number / 1000)
             rates[name].append(number / seconds)
             print(f"small {name:5} {rates[name][-1]:7.0f} files/s; s/1,000: {used}", flush=True)
         shutil.rmtree(ground.local / f"back-{turn}")
@@ -218,7 +220,7 @@ def main() -> None:
     given = options.parse_args()
     ground = Ground(Path(given.mount), given.local, given.mebibytes * _MIB)
     try:
-        with _our_server(ground) as ours:
+        with our_server(ground) as ours:
             if given.mebibytes:
                 with _nginx(ground) as nginx:
                     _large(ground, nginx, ours, given.rounds, given.threads)

@@ -7,8 +7,9 @@ import pytest
 
 from tests.support.clicks_afar import DAYS, batches, opened
 from tests.unit.pipeline.conftest import make_project
-from trainfeed.errors import FormatError, WindowIncompleteError
+from trainfeed.errors import FormatError, NotFoundError, TruncatedError, WindowIncompleteError
 from trainfeed.files.stores import Location
+from trainfeed.files.stores import s3 as _s3
 from trainfeed.versions import bucket_root
 from trainfeed.versions.bucket_objects import BucketVersion
 from trainfeed.versions.bucket_root import init_bucket_root
@@ -63,6 +64,44 @@ def test_damage_is_named(root: Location) -> None:
             version.file(name, sha256).write_atomic(lambda f, n=num_bytes: f.write(bytes(n)))
     with pytest.raises(FormatError, match="train"):
         list(opened(root.uri).reader()())
+
+
+def shard_of(root: Location) -> tuple[Location, int]:
+    """The place of a shard of the first day, and its bytes."""
+    version = BucketVersion.at(root, "clicks", DAYS[0], 1)
+    manifest, _ = version.read()
+    name, (num_bytes, sha256) = next(
+        (name, facts) for name, facts in manifest.file_digests().items() if "train" in name
+    )
+    return version.file(name, sha256), num_bytes
+
+
+def test_a_chunk_is_one_request(root: Location, monkeypatch: pytest.MonkeyPatch) -> None:
+    dataset = opened(root.uri)
+    asked: list[str] = []
+    head, ranged = _s3.S3FileSystem._head, _s3.S3FileSystem._range
+    monkeypatch.setattr(
+        _s3.S3FileSystem, "_head", lambda fs, path: (asked.append("HEAD"), head(fs, path))[1]
+    )
+    monkeypatch.setattr(
+        _s3.S3FileSystem, "_range", lambda *words: (asked.append("GET"), ranged(*words))[1]
+    )
+    list(dataset.reader()())
+    assert set(asked) == {"GET"}
+
+
+@pytest.mark.parametrize("kept", [0, 10])
+def test_a_shard_that_was_cut_is_told(root: Location, kept: int) -> None:
+    place, num_bytes = shard_of(root)
+    place.write_atomic(lambda file: file.write(bytes(num_bytes)[:kept]))
+    with pytest.raises(TruncatedError, match="train"):
+        list(opened(root.uri, interval=DAYS[0]).reader()())
+
+
+def test_a_shard_that_is_gone_is_told(root: Location) -> None:
+    shard_of(root)[0].delete()
+    with pytest.raises(NotFoundError, match="train"):
+        list(opened(root.uri, interval=DAYS[0]).reader()())
 
 
 def test_a_manifest_that_was_copied_is_no_version(root: Location) -> None:

@@ -28,6 +28,7 @@ from trainfeed.errors import (
     NotFoundError,
     QuotaExceededError,
     StorageError,
+    TruncatedError,
     UnsuitableStoreError,
 )
 from trainfeed.files import read_plain, storage_error
@@ -99,6 +100,10 @@ class S3FileSystem:
 
         source = RangeSource(self.uri(path), meta["size"], read_at=read_at, release=lambda: None)
         return io.BufferedReader(source, BUFFER_BYTES)
+
+    def connect(self) -> S3Ranges:
+        """Return what reads ranges of any of the objects, each by one request."""
+        return S3Ranges(self)
 
     def open_write(self, path: str) -> BinaryIO:
         """Create an object; ``close`` makes it appear.
@@ -271,7 +276,9 @@ class S3FileSystem:
 
     def _range(self, path: str, e_tag: str | None, offset_bytes: int, num_bytes: int) -> bytes:
         place = f"{self.uri(path)} at byte {offset_bytes}"
-        options = {"range": (offset_bytes, offset_bytes + num_bytes), "if_match": e_tag}
+        options: dict[str, Any] = {"range": (offset_bytes, offset_bytes + num_bytes)}
+        if e_tag:
+            options["if_match"] = e_tag
         with _errors(place):
             return bytes(_package().get(self.client, _key(path), options=options).bytes())
 
@@ -282,6 +289,48 @@ class S3FileSystem:
     def _is_folder(self, path: str) -> bool:
         with _errors(self.uri(path)):
             return any(_package().list(self.client, _key(path), chunk_size=1))
+
+
+class S3Ranges:
+    """Ranges of objects of one bucket, for readers that compare what they get with a digest.
+
+    No object is looked at before: its range is one request, of the object that is there then.
+
+    Args:
+        fs: The bucket.
+    """
+
+    def __init__(self, fs: S3FileSystem) -> None:
+        self._fs = fs
+
+    def read_into(self, path: str, offset_bytes: int, out: memoryview, /) -> None:
+        """Fill all of ``out`` from an object.
+
+        Raises:
+            NotFoundError: There is no such object.
+            TruncatedError: It ends before the range does.
+            StorageError: The store refused or failed.
+        """
+        try:
+            found = self._fs._range(path, None, offset_bytes, len(out))  # noqa: SLF001 - of this file
+        except StorageError as error:
+            # The refusal of a range beyond the end is one among others.
+            if type(error) is not StorageError or self._size(path) > offset_bytes:
+                raise
+            found = b""
+        if len(found) != len(out):
+            raise TruncatedError(
+                f"expected {len(out)} bytes, the object has {len(found)}",
+                path=self._fs.uri(path),
+                offset_bytes=offset_bytes,
+            )
+        out[:] = found
+
+    def close(self) -> None:
+        """Do nothing: threads share the client of the bucket."""
+
+    def _size(self, path: str) -> int:
+        return self._fs.stat(path).size_bytes
 
 
 class _Upload:
