@@ -24,6 +24,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import signal
 import statistics
 import subprocess
@@ -196,6 +197,8 @@ def read_ours(given: argparse.Namespace, line: Line, figures: Figures) -> None:
 def read_peers(given: argparse.Namespace, line: Line, figures: Figures) -> None:
     """Read the sets of the peers, in order and shuffled."""
     for name, library, workers, more in PEER_CASES:
+        if not re.search(given.only, name):
+            continue
         home = f"{library}-{given.peer_shards}"
         total = sum(files_of(given.folder / "sets" / home).values())
         for shuffle in (False, True):
@@ -267,6 +270,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--ranks", type=int, default=8, help="0: peers alone")
     parser.add_argument("--peers", help="Python of an environment with requirements/peers.txt")
+    parser.add_argument("--only", default="", help="cases of peers whose name matches this")
     parser.add_argument("--peer-shards", type=int, default=16, help="MiB")
     parser.add_argument("--patience-s", type=float, default=120.0, help="for a case of a peer")
     parser.add_argument("--rank", type=int, help=argparse.SUPPRESS)

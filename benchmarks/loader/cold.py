@@ -39,6 +39,7 @@ GROUPS = Path("/sys/fs/cgroup")
 SETS = ("fixed", "varied", "zstd", "tfrecord")
 CASES: dict[str, dict[str, Any]] = {
     "fixed natural": {"set": "fixed"},
+    "fixed natural, 2 threads": {"set": "fixed", "num_threads": 2},
     "fixed shuffled": {"set": "fixed", "shuffle": True},
     "fixed shuffled, 1 thread": {"set": "fixed", "shuffle": True, "num_threads": 1},
     "fixed shuffled, 2 threads": {"set": "fixed", "shuffle": True, "num_threads": 2},

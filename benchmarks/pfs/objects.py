@@ -1,7 +1,7 @@
 """The file server beside versitygw, in turns, on the folder of a mount: large and small files.
 
 ``python -m services run cephfs -- python -m benchmarks.pfs.objects`` prints one line per copy, and
-the medians with their ratios. Both servers have TLS and the same certificate. A large object is
+the medians with their ratios. Both servers have TLS. A large object is
 sent and fetched by curl, as from nginx in ``served``; small ones by obstore in ``--threads``
 threads over kept connections, one request each. A copy of ours is read back and compared, and
 synced before the answer; an object is neither.
@@ -35,6 +35,17 @@ _BUCKET: Final = "home"
 _KEYS: Final = ("benchmark", "benchmark-of-one-machine")
 
 
+def _certificate(folder: Path) -> tuple[Path, Path]:
+    """Make the certificate of versitygw: the client in Rust takes none that is an authority."""
+    certificate, key = folder / "objects.pem", folder / "objects-key.pem"
+    made = ["-newkey", "rsa:2048", "-nodes", "-keyout", str(key), "-out", str(certificate)]
+    about = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost", "-days", "2"]
+    command = ["openssl", "req", "-x509", *made, *about]
+    command += ["-addext", "basicConstraints=critical,CA:FALSE"]
+    subprocess.run(command, check=True, capture_output=True)
+    return certificate, key
+
+
 @contextmanager
 def versitygw(ground: Ground) -> Iterator[int]:
     """Serve a folder of the mount beside the home; yield the number of the process."""
@@ -42,7 +53,7 @@ def versitygw(ground: Ground) -> Iterator[int]:
     service.install()
     buckets = ground.mount / "buckets"
     (buckets / _BUCKET).mkdir(parents=True)
-    certificate, key = ground.local / "cert.pem", ground.local / "key.pem"
+    certificate, key = _certificate(ground.local)
     options = ["--port", f"127.0.0.1:{_PORT}", "--health", "/health", "--quiet", "--keep-alive"]
     options += ["--cert", str(certificate), "--key", str(key)]
     keys = dict(zip(("ROOT_ACCESS_KEY", "ROOT_SECRET_KEY"), _KEYS, strict=True))
@@ -70,7 +81,7 @@ def _curl(ground: Ground, *words: str | Path) -> None:
     lines = [f'user = "{":".join(_KEYS)}"', 'aws-sigv4 = "aws:amz:us-east-1:s3"']
     lines += ['header = "x-amz-content-sha256: UNSIGNED-PAYLOAD"']
     config.write_text("\n".join(lines))
-    command = ["curl", "-sS", "--fail", "--cacert", str(ground.local / "cert.pem"), "-K", config]
+    command = ["curl", "-sS", "--fail", "--cacert", ground.local / "objects.pem", "-K", config]
     subprocess.run([*map(str, command), *map(str, words)], check=True, stdout=subprocess.DEVNULL)
 
 
