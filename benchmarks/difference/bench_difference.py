@@ -30,9 +30,9 @@ from trainfeed.look.lineage import SourcePosition, Tracer
 from trainfeed.recordio import Codec, RecordWriter
 from trainfeed.samples import Schema
 from trainfeed.versions import DatasetFolder, Manifest, Version, content_digest
-from trainfeed.versions.layout import MANIFEST, MANIFEST_DIGEST
+from trainfeed.versions.layout import MANIFEST, MANIFEST_DIGEST, POSITIONS
 from trainfeed.versions.order import position_hash, source_hash
-from trainfeed.versions.version import CHUNKS, CHUNKS_SCHEMA, POSITIONS, POSITIONS_SCHEMA
+from trainfeed.versions.version import CHUNKS, CHUNKS_SCHEMA, POSITIONS_SCHEMA
 
 SOURCES = [f"kafka:flights/{partition}" for partition in range(4)]
 SCHEMA = Schema.from_json(

@@ -59,7 +59,7 @@ from trainfeed.versions import (
     lift_skip,
 )
 from trainfeed.versions.bucket_root import bucket_mark
-from trainfeed.versions.layout import CURRENT, CURRENT_BYTES, parse_generation
+from trainfeed.versions.layout import BUILT, CURRENT, CURRENT_BYTES, POSITIONS, parse_generation
 from trainfeed.versions.listed_files import ListedFiles
 from trainfeed.versions.manifest import (
     FORMAT,
@@ -79,11 +79,9 @@ from trainfeed.versions.retire import retirement_of
 from trainfeed.versions.source_list import list_of_version
 from trainfeed.versions.state_folder import decide, publish_staged
 from trainfeed.versions.version import (
-    BUILT,
     CHUNKS,
     CHUNKS_SCHEMA,
     DOCUMENTS,
-    POSITIONS,
     POSITIONS_SCHEMA,
     STATISTICS,
 )

@@ -41,6 +41,7 @@ from trainfeed.versions.bucket_root import bucket_mark
 from trainfeed.versions.bucket_versions import publish_folder
 from trainfeed.versions.decision_files import decision_files, read_decision
 from trainfeed.versions.layout import (
+    BUILT,
     CURRENT,
     DatasetFolder,
     check_name,
@@ -60,7 +61,6 @@ from trainfeed.versions.publication import (
 from trainfeed.versions.root import data_sets_of, require_root
 from trainfeed.versions.state_folder import decide, follow, follow_root, make_state
 from trainfeed.versions.tag_files import current_tag, tag_names
-from trainfeed.versions.version import BUILT
 
 MIRROR: Final = "MIRROR.json"
 _AT_ONCE: Final = 8

@@ -196,3 +196,19 @@ def bucket_mark(root: Path) -> FollowedBucket | None:
     """
     place = root / BUCKET
     return FOLLOWED.read(place) if is_there(place) else None
+
+
+def refuse_private(root: Path, setting: str) -> None:
+    """Refuse to keep plans, boundaries or jobs in a private copy of a root in a bucket.
+
+    Raises:
+        ConfigError: The folder is one.
+    """
+    mark = bucket_mark(root)
+    if mark is not None and mark.is_private:
+        raise ConfigError(
+            f"expected TRAINFEED_STATE beside {setting} = {mark.uri} (in Airflow: the extra 'state'"
+            " of its connection): plans, boundaries and jobs are kept in a folder of a mounted file"
+            " system, which all machines that build share; nothing was read or written; name one"
+            f" that is empty or new, then: trainfeed init {mark.uri}"
+        )

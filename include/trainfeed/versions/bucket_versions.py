@@ -27,10 +27,9 @@ from trainfeed.files.stores import Location
 from trainfeed.versions.bucket_objects import MOST_MANIFEST_BYTES, BucketVersion
 from trainfeed.versions.bucket_root import require_bucket_root
 from trainfeed.versions.decision_log import DecisionLog, LogState
-from trainfeed.versions.layout import MANIFEST, DatasetFolder, generation_name
+from trainfeed.versions.layout import BUILT, MANIFEST, DatasetFolder, generation_name
 from trainfeed.versions.manifest import Manifest
 from trainfeed.versions.publication import read_manifest_file
-from trainfeed.versions.version import BUILT
 from trainfeed.versions.withdraw import withdrawal_of
 
 # Metadata of an object have at most 2 KiB together.

@@ -18,6 +18,8 @@ from trainfeed.files.stores.posix import map_errors
 
 MANIFEST: Final = "MANIFEST.json"
 MANIFEST_DIGEST: Final = "MANIFEST.sha256"
+BUILT: Final = "BUILT.json"
+POSITIONS: Final = "POSITIONS.arrow"
 CURRENT: Final = "CURRENT"
 SKIPPED: Final = "SKIPPED.json"
 RETIRED: Final = "RETIRED.json"

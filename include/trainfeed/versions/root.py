@@ -28,13 +28,8 @@ from trainfeed.errors import AccessDeniedError, RootError
 from trainfeed.files import FilePath
 from trainfeed.files.records import ROOT_MARK_FILE, ROOT_MARKS, RootMark, unsealed_files
 from trainfeed.files.stores import Location, posix
+from trainfeed.versions.bucket_root import refuse_private
 from trainfeed.versions.layout import MODELS, is_name
-from trainfeed.versions.state_folder import (
-    follow_root,
-    make_state,
-    refuse_private,
-    require_state,
-)
 
 logger = logging.getLogger(__name__)
 
@@ -134,6 +129,9 @@ def follow_environment(env: Environment) -> None:
     """
     if env.bucket is None:
         return
+    # Commands that look at folders do not wait for what reads manifests.
+    from trainfeed.versions.state_folder import follow_root, make_state, require_state
+
     bucket, root = Location.parse(env.bucket), Path(env.root)
     if env.is_root_private:
         make_state(root, bucket, is_private=True)

@@ -45,7 +45,6 @@ from trainfeed.versions.bucket_root import (
     bucket_mark,
     require_bucket_root,
 )
-from trainfeed.versions.bucket_versions import publish_folder
 from trainfeed.versions.decision_files import (
     changes_since,
     decision_files,
@@ -54,16 +53,17 @@ from trainfeed.versions.decision_files import (
 )
 from trainfeed.versions.decision_log import DecisionLog, LogState
 from trainfeed.versions.layout import (
+    BUILT,
     CURRENT,
     MANIFEST,
     MANIFEST_DIGEST,
     MODELS,
+    POSITIONS,
     DatasetFolder,
     is_name,
     parse_generation,
 )
 from trainfeed.versions.manifest import Manifest
-from trainfeed.versions.version import BUILT, POSITIONS
 from trainfeed.versions.withdraw import Withdrawal, withdrawal_of, write_withdrawal
 
 T = TypeVar("T")
@@ -148,22 +148,6 @@ def _known(root: Path, bucket: Location) -> FollowedBucket | None:
             " nothing was changed; name another folder in TRAINFEED_STATE"
         )
     return mark if is_there(root / ROOT_MARK_FILE) else None
-
-
-def refuse_private(root: Path, setting: str) -> None:
-    """Refuse to keep plans, boundaries or jobs in a private copy of a root in a bucket.
-
-    Raises:
-        ConfigError: The folder is one.
-    """
-    mark = bucket_mark(root)
-    if mark is not None and mark.is_private:
-        raise ConfigError(
-            f"expected TRAINFEED_STATE beside {setting} = {mark.uri} (in Airflow: the extra 'state'"
-            " of its connection): plans, boundaries and jobs are kept in a folder of a mounted file"
-            " system, which all machines that build share; nothing was read or written; name one"
-            f" that is empty or new, then: trainfeed init {mark.uri}"
-        )
 
 
 # --- A folder is brought to the end of the log
@@ -519,6 +503,9 @@ def publish_staged(
         WithdrawnError: The same content, or the interval, was given up while it was published.
         StorageError: As of ``publish_folder``; and what ``require_wanted`` raises.
     """
+    # What looks at versions and decides about them does not wait for Arrow.
+    from trainfeed.versions.bucket_versions import publish_folder
+
     if (mark := bucket_mark(folder.root)) is None:
         raise ConfigError(f"expected a folder that follows a bucket, got {folder.root}")
     version = BucketVersion(mark.place / folder.name / "versions" / name)

@@ -29,18 +29,22 @@ from trainfeed.files import FilePath, ShardSize, is_there, open_plain, read_plai
 from trainfeed.samples import Schema
 from trainfeed.versions.bucket_objects import BucketVersion, place_in_bucket
 from trainfeed.versions.chunk_index import Chunk, chunk_of
-from trainfeed.versions.layout import MANIFEST, MANIFEST_DIGEST, DatasetFolder
+from trainfeed.versions.layout import (
+    BUILT,
+    MANIFEST,
+    MANIFEST_DIGEST,
+    POSITIONS,
+    DatasetFolder,
+)
 from trainfeed.versions.manifest import Manifest, SplitEntry
 from trainfeed.versions.publication import Problem, compare_file, folder_problems, read_arrow
 from trainfeed.versions.retire import generation_for_readers
 
 # --- The files beside the shards of a version: their names, and the columns of those in Arrow
 
-BUILT: Final = "BUILT.json"
 CHUNKS: Final = "CHUNKS.arrow"
 # Folder of the files that the data set's folder gives every version.
 DOCUMENTS: Final = "documents"
-POSITIONS: Final = "POSITIONS.arrow"
 STATISTICS: Final = "statistics.json"
 
 CHUNKS_SCHEMA: Final = pa.schema(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from trainfeed.versions.version import BUILT
+from trainfeed.versions.layout import BUILT
 
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(1800)]
 SPECULATION = {

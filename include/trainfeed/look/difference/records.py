@@ -25,8 +25,8 @@ from trainfeed.look.difference.samples import (
 from trainfeed.pipeline.quarantine_access import quarantine_of_version
 from trainfeed.samples import Schema, TypedCodec, absent_rows, frame_records
 from trainfeed.versions import PositionFile, Version
+from trainfeed.versions.layout import POSITIONS
 from trainfeed.versions.order import Uint64s, position_hash, source_hash
-from trainfeed.versions.version import POSITIONS
 
 # --- The fields in which samples of one position differ, for many samples at once
 

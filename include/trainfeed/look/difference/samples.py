@@ -18,8 +18,8 @@ from trainfeed.files import open_plain, os_errors
 from trainfeed.recordio import split_records
 from trainfeed.versions import PositionFile, Version
 from trainfeed.versions.chunks import decoder_of
+from trainfeed.versions.layout import POSITIONS
 from trainfeed.versions.order import Uint64s, position_hash, source_hash
-from trainfeed.versions.version import POSITIONS
 
 # --- Samples with their positions, as arrays: the unit in which two versions are compared
 

@@ -10,7 +10,7 @@ from trainfeed.look.difference.records import RecordChange, RecordComparison, Re
 from trainfeed.look.difference.sections import Section, Side, iter_sections
 from trainfeed.pipeline.plans import PlannedInput, planned_of
 from trainfeed.versions import Manifest, Version, has_positions
-from trainfeed.versions.version import POSITIONS
+from trainfeed.versions.layout import POSITIONS
 
 # --- The samples of two versions: whether they can be compared by position, and the comparison
 

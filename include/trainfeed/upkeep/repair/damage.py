@@ -18,9 +18,9 @@ from trainfeed.files.stores.posix import map_errors
 from trainfeed.pipeline.quarantine_access import PRIVATE_MODE, QUARANTINE_FILE
 from trainfeed.versions import Version
 from trainfeed.versions.chunks import decoder_of
-from trainfeed.versions.layout import MANIFEST, MANIFEST_DIGEST
+from trainfeed.versions.layout import BUILT, MANIFEST, MANIFEST_DIGEST
 from trainfeed.versions.publication import compare_file
-from trainfeed.versions.version import BUILT, ShardChunk
+from trainfeed.versions.version import ShardChunk
 
 # --- What is wrong with one file of a version
 

@@ -34,8 +34,8 @@ from trainfeed.pipeline.version import ShardPart
 from trainfeed.specification import SPEC_FILE, DatasetSpec, fingerprint_fields, load_spec
 from trainfeed.upkeep.repair.damage import Effort
 from trainfeed.versions import DatasetFolder, Version, init_root
-from trainfeed.versions.layout import generation_name
-from trainfeed.versions.version import CHUNKS, POSITIONS, STATISTICS
+from trainfeed.versions.layout import POSITIONS, generation_name
+from trainfeed.versions.version import CHUNKS, STATISTICS
 
 # --- Which version is repaired, from what
 

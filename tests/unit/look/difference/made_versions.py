@@ -12,9 +12,9 @@ from tests.support.manifests import accounted
 from tests.unit.versions.coverage.test_coverage import EMPTY
 from trainfeed.recordio import Codec, RecordWriter
 from trainfeed.versions import DatasetFolder, Manifest, Version, content_digest
-from trainfeed.versions.layout import MANIFEST, MANIFEST_DIGEST
+from trainfeed.versions.layout import MANIFEST, MANIFEST_DIGEST, POSITIONS
 from trainfeed.versions.order import position_hash, source_hash
-from trainfeed.versions.version import CHUNKS, CHUNKS_SCHEMA, POSITIONS, POSITIONS_SCHEMA
+from trainfeed.versions.version import CHUNKS, CHUNKS_SCHEMA, POSITIONS_SCHEMA
 
 __all__ = ["Made", "made_version"]
 

@@ -14,7 +14,7 @@ from trainfeed.look.difference import RecordComparison
 from trainfeed.look.difference import samples as _samples_reordered
 from trainfeed.look.difference.samples import SampleRows, merged
 from trainfeed.samples import Schema, TypedCodec
-from trainfeed.versions.version import POSITIONS
+from trainfeed.versions.layout import POSITIONS
 
 FIXED = Schema.from_json(
     [
