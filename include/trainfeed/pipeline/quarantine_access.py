@@ -22,7 +22,7 @@ from trainfeed.core.accounts import account_name
 from trainfeed.core.intervals import format_time
 from trainfeed.core.printable_text import printable
 from trainfeed.errors import AccessDeniedError, NotFoundError
-from trainfeed.files import open_plain
+from trainfeed.files import is_there, open_plain
 from trainfeed.files.stores import posix
 from trainfeed.pipeline.quarantine import (
     Quarantine,
@@ -34,6 +34,7 @@ from trainfeed.pipeline.quarantine import (
 from trainfeed.pipeline.reports import PlanRef
 from trainfeed.pipeline.sorting.spill_files import QUARANTINE_SCHEMA
 from trainfeed.versions import DatasetFolder, Version
+from trainfeed.versions.bucket_objects import place_in_bucket
 
 if TYPE_CHECKING:
     from io import BufferedReader
@@ -95,6 +96,12 @@ def quarantine_of_version(version: Version) -> Quarantine:
     entry = manifest.file_digests().get(QUARANTINE_FILE)
     if entry is None:
         raise NotFoundError(f"version {version.name} has no file {QUARANTINE_FILE}")
+    if not is_there(path) and (place := place_in_bucket(version.path)) is not None:
+        raise NotFoundError(
+            f"{path} is not there: a private copy of a root in a bucket goes without quarantined"
+            f" records, which may be secret; they are in {place.folder.uri}; nothing was read; read"
+            " them where TRAINFEED_STATE names the folder of builds"
+        )
     return Quarantine(
         dataset=manifest.dataset,
         interval=version.path.parent.name,

@@ -124,7 +124,7 @@ def _below(place: Location, left_out: set[str]) -> Iterator[tuple[Location, File
 def _remove(folder: DatasetFolder, version: BucketVersion, found: LeftObjects) -> bool:
     """Remove objects; return False if a version was made of them meanwhile."""
     interval, generation = version.folder.parent.name, parse_generation(version.folder.name)
-    if found.place == version.folder and not folder.is_removed(interval, generation):
+    if found.place == version.folder:
         if not decide(folder, "gc", partial(_give_up, folder, interval, generation)):
             return False
         faults.point("sweep.after_mark")
@@ -134,13 +134,21 @@ def _remove(folder: DatasetFolder, version: BucketVersion, found: LeftObjects) -
 
 
 def _give_up(folder: DatasetFolder, interval: str, generation: int) -> bool:
-    """Mark a number as one that is never used; return False if it has a version by now."""
+    """Mark a number as one that is never used; return False if it has a version by now.
+
+    A mark of retention is written anew: the folder that wrote it drops the version then, and so
+    does not take the mark back while files go.
+    """
     if is_there(folder.version(interval, generation)):
         return False
     made = {"at": datetime.now(UTC).isoformat(), "who": account_name(), "why": _WHY}
     mark = folder.removal_mark(interval, generation)
     posix.make_public_dir(mark.parent)
-    posix.create_exclusive(mark, canonical_json.dumps(made), is_public=True)
+    if not posix.create_exclusive(mark, canonical_json.dumps(made), is_public=True):
+        found = json.loads(mark.read_bytes())
+        if "swept_at" not in found:
+            again = canonical_json.dumps({**found, "swept_at": made["at"]})
+            posix.replace_file(mark, again, is_public=True)
     return True
 
 

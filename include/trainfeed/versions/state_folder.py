@@ -75,6 +75,7 @@ _FOLLOW: Final = ".follow"
 # A decision may read whole versions while it holds the lock.
 _LOCK_S: Final = 3600.0
 _MOST_TRIES: Final = 16
+_REMOVED: Final = ".removed"
 _AT_ONCE: Final = 16
 _PRIVATE_MODE: Final = 0o700
 # What accounts of builds alone read, and what is large: a private copy goes without.
@@ -242,6 +243,10 @@ class _State:
             self._apply(before.files, after.files)
         faults.point("follow.after_files")
         new = set(after.versions) - set(before.versions)
+        # What was marked as removed, and is shown again, has lost its folder here.
+        new |= {_marked(path) for path in before.files.keys() - after.files.keys()} & {
+            *after.versions
+        }
         pending = self._fetch([*(() if known is None else known.pending), *sorted(new)], after)
         found = _Followed(after, pending)
         if found != known:
@@ -298,8 +303,8 @@ class _State:
         place = self._folder.path / path
         posix.make_public_dir(place.parent)
         posix.replace_file(place, text.encode(), is_public=True)
-        if path.endswith(".removed"):
-            self._drop(path.removeprefix("versions/").removesuffix(".removed"))
+        if path.endswith(_REMOVED):
+            self._drop(_marked(path))
 
     def _remove(self, path: str) -> None:
         place = self._folder.path / path
@@ -369,6 +374,11 @@ class _State:
             posix.make_public_dir(place.parent)
             mode = 0o600 if name == _QUARANTINE else 0o444
             posix.create_exclusive(place, content, mode=mode)
+
+
+def _marked(path: str) -> str:
+    """Return the version that the path of a removal mark is about."""
+    return path.removeprefix("versions/").removesuffix(_REMOVED)
 
 
 def _text_of(folder: DatasetFolder, path: str) -> str | None:

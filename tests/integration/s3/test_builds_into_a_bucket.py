@@ -253,6 +253,9 @@ def test_readers_and_trainings_read_it_from_the_bucket(project, local, monkeypat
     monkeypatch.setenv("TRAINFEED_ROOT", project.bucket.uri)
     monkeypatch.setenv("TRAINFEED_CACHE", str(project.path / "cache"))
     expected = samples(open_dataset("clicks", interval=DAY, split="train", root=local.env.root))
+    # A command makes a private copy in the cache, before the cache has a chunk.
+    private = replace(project, env=replace(project.env, is_root_private=True))
+    assert private.told("ls", "clicks")
     # Without a folder that follows, and with one.
     assert samples(open_dataset("clicks", interval=DAY, split="train")) == expected
     monkeypatch.setenv("TRAINFEED_STATE", project.env.root)

@@ -124,12 +124,13 @@ def test_a_tag_behind_the_mark_and_the_removal_see_each_other(project, other, mo
 
 
 @pytest.mark.parametrize(
-    "point", ["prune.after_mark", "prune.after_objects", "discard.after_rename", "log.after_entry"]
+    "point", ["prune.after_mark", "discard.after_rename", "prune.before_objects", "log.after_entry"]
 )
 def test_a_killed_removal_is_completed(project, other, point) -> None:
     killed = project.command("prune", "clicks", fault=f"{point}:kill", status=None)
     assert killed.returncode == -signal.SIGKILL
     project.command("prune", "clicks")
+    swept(project)
     assert [is_there(project, number) for number in (1, 2)] == [False, True]
     follow(other.folder)
     assert other.folder.generations(DAY) == [2]

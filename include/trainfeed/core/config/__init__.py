@@ -43,6 +43,7 @@ from trainfeed.core.config.deployment import (
 )
 from trainfeed.core.config.variables import (
     CA_FILE,
+    FOLLOWED,
     JOB_CODE,
     JOB_MODEL,
     JOB_RETRIES,
@@ -84,6 +85,7 @@ from trainfeed.core.config.variables import (
 
 __all__ = [
     "CA_FILE",
+    "FOLLOWED",
     "JOB_CODE",
     "JOB_MODEL",
     "JOB_RETRIES",

@@ -23,6 +23,7 @@ from trainfeed.pipeline.leftovers import RETENTION, TRASH, discard
 from trainfeed.upkeep.retention.context import Context, Judge, Kind
 from trainfeed.upkeep.retention.items import Expired, Found, Item, Kept
 from trainfeed.versions.bucket_objects import place_in_bucket
+from trainfeed.versions.bucket_root import bucket_mark
 from trainfeed.versions.layout import DatasetFolder, generation_name
 from trainfeed.versions.manifest import Manifest
 from trainfeed.versions.state_folder import decide
@@ -164,6 +165,10 @@ def take_back(folder: DatasetFolder, interval: str, generation: int) -> None:
     mark = folder.removal_mark(interval, generation)
 
     def remove() -> None:
+        # Of several folders that follow a bucket, the one that marked it has the version's folder
+        # until it deletes the files: the others dropped theirs with the mark.
+        if bucket_mark(folder.root) is not None and not folder.has_folder(interval, generation):
+            return
         with posix.map_errors(mark):
             mark.unlink(missing_ok=True)
         posix.sync_dir(mark.parent)
@@ -176,9 +181,8 @@ def delete_files(folder: DatasetFolder, interval: str, generation: int) -> None:
     """Delete the files of a marked version; does nothing if they are gone."""
     path = folder.version(interval, generation)
     if path.exists():
-        if (there := place_in_bucket(path)) is not None:
-            there.delete()
-            faults.point("prune.after_objects")
+        # Before the first object goes: without the folder, nobody shows the version again.
+        there = place_in_bucket(path)
         trash = Location.parse(str(folder.path / TRASH))
         try:
             discard(Location.parse(str(path)), trash, prefix=RETENTION)
@@ -186,6 +190,9 @@ def delete_files(folder: DatasetFolder, interval: str, generation: int) -> None:
             # Readers do not see it any more; the kind ``trash`` says so at the end of each run.
             logger.debug("a part of %s stays: %s", path, error)
             return
+        if there is not None:
+            faults.point("prune.before_objects")
+            there.delete()
         logger.info("removed %s", path)
 
 
