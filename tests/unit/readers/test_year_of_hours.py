@@ -51,6 +51,7 @@ def year(project):
 
 
 @pytest.mark.nightly
+@pytest.mark.timeout(1800)
 def test_a_year_of_hours_is_opened_and_read_in_order(year):
     asked = {"interval": "2026-01/2026-12", "split": "train", "root": year.env.root}
     data = open_dataset("clicks", **asked)

@@ -178,7 +178,10 @@ def test_hours_of_a_day_with_a_change_are_one_set_in_order(folder, day, length):
 
 @pytest.mark.parametrize(
     ("cron", "count"),
-    [("@daily", 365), pytest.param("@hourly", 8760, marks=pytest.mark.nightly)],
+    [
+        ("@daily", 365),
+        pytest.param("@hourly", 8760, marks=[pytest.mark.nightly, pytest.mark.timeout(1800)]),
+    ],
 )
 def test_a_year_is_one_set_in_order_and_the_sum_of_its_months_and_days(folder, cron, count):
     schedule = Schedule(cron, parse_time("2025-12-31T23"), zone=BERLIN)
