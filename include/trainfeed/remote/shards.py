@@ -11,8 +11,9 @@ import os
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple, Protocol, runtime_checkable
 
@@ -220,8 +221,12 @@ class RemoteShards:
         """Return the cache, as this process uses it."""
         return self._open_cache()[0]
 
-    def fetch_ahead(self, chunk: int, distance: float) -> bool:
+    def fetch_ahead(self, chunk: int, distance: Callable[[], float]) -> bool:
         """Fetch a chunk that is needed later, unless it is there, or being fetched.
+
+        Args:
+            chunk: The chunk.
+            distance: Returns the bytes that are fetched until it is needed, negative if it was.
 
         Returns:
             False if there is no room without evicting what is needed sooner.
@@ -230,7 +235,13 @@ class RemoteShards:
         if part.marks[number]:
             return True
         claim = cache.claim(part, number)
-        return isinstance(claim, bool) or self._fetch(claim, chunk, distance) is not None
+        if isinstance(claim, bool):
+            return True
+        # A thread that was held up here comes when others have fetched, read and evicted the chunk.
+        if (far := distance()) < 0:
+            cache.give_up(claim)
+            return True
+        return self._fetch(claim, chunk, far) is not None
 
     # --- The cache, and the store behind it
 
@@ -593,8 +604,8 @@ class Way:
     def _work(self, run: int) -> None:
         while (found := self._next(run)) is not None:
             row, rows = found
-            distance = float(rows.positions[row] - self._reader.now) * self._unit_bytes
             try:
+                distance = partial(self._distance, rows.positions[row])
                 is_done = self._shards.fetch_ahead(int(rows.chunks[row]), distance)
             except Exception:  # noqa: BLE001 - the loader reads the chunk itself, and raises
                 is_done = True
@@ -604,6 +615,10 @@ class Way:
                 with self._changed:
                     if rows is self._rows:
                         self._num_begun = max(self._num_passed, min(self._num_begun, row))
+
+    def _distance(self, position: np.int64) -> float:
+        """Return the bytes that are fetched until a position, negative for one that was passed."""
+        return float(position - self._reader.now) * self._unit_bytes
 
     def _next(self, run: int) -> tuple[int, _Rows] | None:
         """Return the next row that is near enough; None when this run of threads ends."""
