@@ -67,6 +67,9 @@ _AT_ONCE: Final = 8
 _BLOCK_BYTES: Final = 1 << 20
 _LOCK_S: Final = 3600.0
 _MAX_BUILT_BYTES: Final = 1 << 20
+# Decisions that are changed in one go: in a bucket they are one entry of the log.
+_MOST_CHANGES: Final = 2000
+_MOST_CHANGED_BYTES: Final = 16 << 20
 # Versions come while others are copied: so often the mirror looks for further ones.
 _MOST_ROUNDS: Final = 3
 _REMOVED: Final = ".removed"
@@ -126,11 +129,13 @@ class MirrorEnd:
         root: Its folder; of a root in a bucket, a private copy that follows it.
         bucket: The root in the bucket; None for a folder.
         id: Id of the root.
+        unsealed: Paths in it of files of before files had seals.
     """
 
     root: Path
     bucket: Location | None
     id: str
+    unsealed: frozenset[str] = frozenset()
 
     @classmethod
     def open(cls, place: RootPlace, setting: str) -> MirrorEnd:
@@ -154,7 +159,7 @@ class MirrorEnd:
             follow_root(root)
         found = ROOT_MARKS.read(root / ROOT_MARK_FILE)
         assert found is not None  # noqa: S101 - both have just been made sure of
-        return cls(root, bucket, found.id)
+        return cls(root, bucket, found.id, frozenset(found.unsealed or ()))
 
     @property
     def place(self) -> Location:
@@ -260,6 +265,7 @@ class _Mirroring:
 
     def run(self) -> MirrorReport:
         """Bring the mirror up to date."""
+        self._refuse_unsealed()
         self._claim()
         self._copy_decisions(with_tags=False)
         for number in range(_MOST_ROUNDS):
@@ -274,6 +280,19 @@ class _Mirroring:
         if self._deletes:
             self._remove()
         return self.report
+
+    def _refuse_unsealed(self) -> None:
+        """Refuse decisions that readers of the mirror would take for damaged."""
+        paths = [path for path in decision_files(self._from) if self._is_unsealed(path)]
+        if paths:
+            raise ConfigError(
+                f"expected decisions with a seal in {self._source.place.uri}, got {len(paths)} of"
+                f" before there were seals, such as {self._from.name}/{paths[0]}; nothing of"
+                f" {self._from.name} was copied; make these decisions anew, and remove these files"
+            )
+
+    def _is_unsealed(self, path: str) -> bool:
+        return f"{self._from.name}/{path}" in self._source.unsealed
 
     def _claim(self) -> None:
         """Make the data set of the mirror one of this source, or find that it is one."""
@@ -414,26 +433,32 @@ class _Mirroring:
 
     def _copy_decisions(self, *, with_tags: bool) -> None:
         act = partial(self._decide, with_tags=with_tags)
-        if self._target.bucket is not None:
-            self.report.decisions += decide(self._to, "mirror", act)
-        else:
-            with posix.file_lock(self._to.path / ".mirror.lock", timeout_s=_LOCK_S):
-                self.report.decisions += act()
+        is_over = False
+        while not is_over:
+            if self._target.bucket is not None:
+                changed, is_over = decide(self._to, "mirror", act)
+            else:
+                with posix.file_lock(self._to.path / ".mirror.lock", timeout_s=_LOCK_S):
+                    changed, is_over = act()
+            self.report.decisions += changed
         faults.point("mirror.after_decisions")
 
-    def _decide(self, *, with_tags: bool) -> int:
-        """Make the decisions of the mirror those of the source; return how many files changed."""
+    def _decide(self, *, with_tags: bool) -> tuple[int, bool]:
+        """Make the decisions of the mirror those of the source, as many as go at once.
+
+        Returns:
+            How many files changed, and whether none is left.
+        """
         follow(self._from)
         self.report.tags_left = [] if self._span is None else list(self._tags_outside())
-        wanted = _texts(self._from)
-        present = _texts(self._to)
-        changed = 0
+        wanted, present = _texts(self._from), _texts(self._to)
+        changed, num_bytes = 0, 0
         for path in sorted({*wanted, *present}, key=_order):
-            if not self._follows(path, with_tags=with_tags):
-                continue
             text = wanted.get(path)
-            if text == present.get(path):
+            if text == present.get(path) or not self._follows(path, with_tags=with_tags):
                 continue
+            if changed == _MOST_CHANGES or num_bytes > _MOST_CHANGED_BYTES:
+                return changed, False
             place = self._to.path / path
             if text is None:
                 with posix.map_errors(place):
@@ -442,9 +467,9 @@ class _Mirroring:
             else:
                 posix.make_public_dir(place.parent)
                 posix.replace_file(place, text.encode(), is_public=True)
-            changed += 1
+            changed, num_bytes = changed + 1, num_bytes + len(text or "")
             faults.point("mirror.after_decision")
-        return changed
+        return changed, True
 
     def _follows(self, path: str, *, with_tags: bool) -> bool:
         """Return whether a decision is copied now."""

@@ -1,9 +1,11 @@
 """Mirrors of a root in a folder: equal versions and decisions, whole or not at all, after kills."""
 
+import hashlib
 import json
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,11 @@ from tests.unit.pipeline.clicks import batch, day
 from tests.unit.pipeline.conftest import make_project
 from tests.unit.pipeline.test_kill import variables
 from trainfeed import open_dataset
+from trainfeed.core import canonical_json
+from trainfeed.core.config import RootPlace
+from trainfeed.files.records import ROOT_MARK_FILE, ROOT_MARKS
+from trainfeed.upkeep import mirror as mirror_module
+from trainfeed.upkeep.mirror import MirrorEnd
 from trainfeed.versions import DatasetFolder, Version, init_root
 from trainfeed.versions.decision_files import decision_files, read_decision
 from trainfeed.versions.lease import hold_versions
@@ -223,3 +230,32 @@ def test_only_what_was_mirrored_from_this_root_is_changed(mirrored, tmp_path):
     assert "it has clicks" in missing.stderr
     nowhere = mirrored.command("mirror", one, str(tmp_path / "nowhere"), status=2)
     assert "RootError" in nowhere.stderr
+
+
+def test_many_decisions_follow_in_several_steps(mirrored, monkeypatch):
+    monkeypatch.setattr(mirror_module, "_MOST_CHANGES", 2)
+    for number in range(3):
+        mirrored.command("tag", f"clicks/{DAYS[number]}", "prod", *WHY)
+    ends = [
+        MirrorEnd.open(RootPlace(str(each)), "a root")
+        for each in (mirrored.project.env.root, mirrored.path)
+    ]
+    [report] = mirror_module.mirror(*ends)
+    assert report.decisions == len(decisions(mirrored.source)) > 4
+    mirrored.require_equal()
+
+
+def test_decisions_of_before_there_were_seals_are_refused(mirrored):
+    mirrored.command("tag", f"clicks/{DAYS[0]}", "prod", *WHY)
+    path = mirrored.source.tag("prod") / "0001.json"
+    value = json.loads(path.read_bytes())
+    del value["digest"]
+    path.chmod(0o600)
+    path.write_bytes(canonical_json.dumps(value))
+    name = path.relative_to(mirrored.project.env.root).as_posix()
+    mark = ROOT_MARKS.read(Path(mirrored.project.env.root) / ROOT_MARK_FILE)
+    old = replace(mark, unsealed={name: hashlib.sha256(path.read_bytes()).hexdigest()})
+    ROOT_MARKS.replace(Path(mirrored.project.env.root) / ROOT_MARK_FILE, old)
+    refused = mirrored.mirror(status=2)
+    assert name in refused.stderr
+    assert not mirrored.target.path.exists()
