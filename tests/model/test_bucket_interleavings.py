@@ -16,9 +16,11 @@ from trainfeed.versions.bucket_objects import place_in_bucket
 IN_MAKE_TEST = ["publisher, withdrawal", "tag, retention", "lease, retention"]
 
 
-@pytest.fixture
-def ground(tmp_path, monkeypatch):
-    with bucket_ground(tmp_path, monkeypatch) as ground:
+@pytest.fixture(scope="module")
+def ground(tmp_path_factory):
+    """Each exploration begins with the same data set."""
+    path = tmp_path_factory.mktemp("bucket")
+    with pytest.MonkeyPatch.context() as patched, bucket_ground(path, patched) as ground:
         yield ground
 
 

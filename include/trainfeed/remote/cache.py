@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainfeed.core import faults
-from trainfeed.core.config import FOLLOWED
+from trainfeed.core.config import PRIVATE_ROOTS
 from trainfeed.core.thread_ties import new_lock
 from trainfeed.errors import ConfigError, FormatError
 from trainfeed.files import make_folders, os_errors
@@ -417,7 +417,7 @@ class ChunkCache:
 def _require_cache(folder: Path) -> None:
     """Refuse a folder that holds something else, before anything is made or removed there."""
     # Private copies of roots in buckets may be there first.
-    names = {path.name for path in folder.iterdir()} - {FOLLOWED}
+    names = {path.name for path in folder.iterdir()} - {PRIVATE_ROOTS}
     if names and _STATE not in names:
         raise ConfigError(
             f"expected an empty folder for a cache, or one that is a cache, got {folder}, which"

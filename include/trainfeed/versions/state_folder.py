@@ -174,6 +174,8 @@ def follow_root(root: Path) -> None:
         return
     names = [each.name for each in mark.place.list() if each.is_dir and is_name(each.name)]
     folders = [DatasetFolder(root, name) for name in names if name != MODELS]
+    # Threads do not know what this one holds.
+    folders = [folder for folder in folders if folder.path not in _held.get()]
     with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="trainfeed-follow") as pool:
         list(pool.map(follow, folders))
 

@@ -43,11 +43,11 @@ from trainfeed.core.config.deployment import (
 )
 from trainfeed.core.config.variables import (
     CA_FILE,
-    FOLLOWED,
     JOB_CODE,
     JOB_MODEL,
     JOB_RETRIES,
     JOB_ROOT,
+    PRIVATE_ROOTS,
     PUBLIC_FOLDER,
     RENDEZVOUS,
     STATE,
@@ -85,13 +85,13 @@ from trainfeed.core.config.variables import (
 
 __all__ = [
     "CA_FILE",
-    "FOLLOWED",
     "JOB_CODE",
     "JOB_MODEL",
     "JOB_RETRIES",
     "JOB_ROOT",
     "KAFKA_CONNECTION",
     "LOGS_CONNECTION",
+    "PRIVATE_ROOTS",
     "PUBLIC_FOLDER",
     "RENDEZVOUS",
     "STATE",

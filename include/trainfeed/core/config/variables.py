@@ -114,7 +114,9 @@ def copied_root(setting: str, value: str) -> RootPlace:
         return RootPlace(root_folder(setting, value))
     bucket = place(setting, value).rstrip("/")
     name = hashlib.sha256(bucket.encode()).hexdigest()[:32]
-    return RootPlace(str(cache_place(None, None)[0] / FOLLOWED / name), bucket, is_private=True)
+    return RootPlace(
+        str(cache_place(None, None)[0] / PRIVATE_ROOTS / name), bucket, is_private=True
+    )
 
 
 def place(variable: str, value: str) -> str:
@@ -236,7 +238,7 @@ def service_files() -> tuple[Path | None, Path | None]:
 _CACHE: Final = "TRAINFEED_CACHE"
 _CACHE_BYTES: Final = "TRAINFEED_CACHE_BYTES"
 # Folder in it of private copies of roots in buckets.
-FOLLOWED: Final = "followed"
+PRIVATE_ROOTS: Final = "followed"
 _DEFAULT_CACHE_BYTES: Final = 16 << 30
 _SIZE: Final = re.compile(r"([0-9]{1,18}) *(B|KiB|MiB|GiB|TiB|)")
 _SIZE_UNITS: Final = {"": 0, "B": 0, "KiB": 10, "MiB": 20, "GiB": 30, "TiB": 40}
