@@ -6,7 +6,7 @@ tags, skipped intervals, the schedule) become those of the source. Nothing is re
 asked for, and then only what retention has removed at the source.
 
 ``MIRROR.json`` of a data set in the mirror is a ``MirrorMark``: nobody else may decide there.
-docs/guides/mirrors.md is for people.
+docs/authors/adr/0075-mirrors.md has the reasons.
 """
 
 from __future__ import annotations
