@@ -50,6 +50,8 @@ OF_CI = {
     "integration/kafka/test_service_kafka.py",
     "integration/registry/test_service_registry.py",
     "integration/retention/test_a_year.py",
+    "integration/s3/test_backfill_into_a_bucket.py",
+    "integration/s3/test_commands_on_a_bucket.py",
     "integration/s3/test_radosgw.py",
     "integration/s3/test_service_s3.py",
     "unit/upkeep/retention/test_simulated_nights.py",

@@ -47,6 +47,7 @@ def record_month(project) -> None:
     project.record({0: [batch([each for n in range(31) for each in day(n, 6)])]})
 
 
+@pytest.mark.timeout(1200)
 def test_a_backfill_of_a_month_with_kills_has_the_digests_of_a_local_one(
     tmp_path: Path, folder: Location
 ) -> None:
