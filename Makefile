@@ -216,7 +216,8 @@ nightly-hdfs: setup-dev ## Transfers of models to a real HDFS: killed at any tim
 nightly-cephfs: setup-dev ## Users and copies on a real CephFS: killed at any step and at any time, caps that differ, names given again; the commands of the document on storage
 	$(BIN)python -m services run --require cephfs -- $(BIN)python -m pytest -m nightly tests/integration/cephfs $(PYTEST)
 	TEST_KILLED_CALLS=65 $(BIN)python -m services run --require cephfs -- $(BIN)python -m pytest tests/integration/cephfs/test_killed_corrections.py -s $(PYTEST)
-nightly-s3: setup-dev ## Mirrors from and to a bucket, killed a hundred times
+nightly-s3: setup-dev ## Mirrors from and to a bucket, killed a hundred times; a simulated year of nights with retention in a bucket
+	nice -n 10 $(BIN)python -m services run --require s3 -- $(BIN)python -m tests.retention 366 1 --bucket
 	TEST_MIRROR_KILLS=100 $(BIN)python -m services run --require s3 -- $(BIN)python -m pytest tests/integration/s3/test_mirror.py $(PYTEST)
 nightly-memory: setup-dev data ## What needs a memory control group of its own (root)
 	$(BIN)python -m pytest tests/unit -m control_group $(PYTEST)

@@ -7,7 +7,7 @@ from pathlib import Path
 from tests.retention.clock import Clock
 from tests.retention.days import EVENTS, PARTITIONS
 from tests.retention.expected import Expected, Newest
-from tests.retention.measured import size_of
+from tests.retention.measured import size_of_version
 from tests.retention.two_sets import TwoSets
 from trainfeed.errors import GateError
 from trainfeed.files.stores import Location
@@ -17,7 +17,7 @@ from trainfeed.pipeline.landed_ranges import landing_name_of
 from trainfeed.pipeline.plan import plan
 from trainfeed.pipeline.plans import Plan, load_plan
 from trainfeed.pipeline.preprocess import preprocess
-from trainfeed.versions import DatasetFolder
+from trainfeed.versions import DatasetFolder, Version
 
 
 class Builders:
@@ -50,7 +50,7 @@ class Builders:
         self._expected.waiting.pop(name, None)
         self._expected.refused.pop(name, None)
         self._expected.compared.pop(name, None)
-        self.published_bytes += size_of(version.path)
+        self.published_bytes += size_of_version(version)
         self._landed(self._folder, name, version.manifest.plan)
 
     def be_refused(self, name: str) -> None:
@@ -69,7 +69,7 @@ class Builders:
         assert report["verdict"] == "built", (name, report["verdict"])
         self._expected.views[name] = self._clock.now
         views = self._sets.views
-        self.published_bytes += size_of(views.version(name, 1))
+        self.published_bytes += size_of_version(Version.resolve(views, name, 1))
         self._landed(views, name, views.plan_ids(name)[-1])
 
     def stop_a_build(self, name: str, **request: str) -> None:

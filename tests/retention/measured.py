@@ -9,6 +9,7 @@ from pathlib import Path
 from tests.retention.two_sets import OUTPUT_BYTES, Rules
 from trainfeed.errors import NotFoundError
 from trainfeed.files.stores import FileInfo, Location
+from trainfeed.versions import Version
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,13 @@ def require_bounded(seen: list[Night], rules: Rules) -> None:
         assert night.trainings <= outputs * OUTPUT_BYTES + jobs * OUTPUT_BYTES // 4, night
         assert night.work <= 4 * first.landing, night
         assert night.records <= (night.number + 1) * first.records, night
+
+
+def size_of_version(version: Version) -> int:
+    """Return the bytes of the files of a version, wherever its shards are."""
+    digests = version.manifest.file_digests()
+    shards = (size for name, (size, _) in digests.items() if not (version.path / name).exists())
+    return size_of(version.path) + sum(shards)
 
 
 def size_of(folder: Path) -> int:

@@ -60,6 +60,11 @@ class Nights:
         self._with_training, self._env, self._folder = with_training, project.env, project.folder
         self._landing = Location.parse(project.env.landing)
 
+    @property
+    def is_in_bucket(self) -> bool:
+        """Whether the publication root is in a bucket."""
+        return self._env.bucket is not None
+
     def prepare(self, nights: int) -> None:
         """Record a day for every night, and write the rules."""
         self._sets.prepare(nights, with_training=self._with_training)
@@ -146,7 +151,11 @@ class Nights:
     def measured(self, number: int, landing: int) -> Night:
         """Return what there is after a night, which takes a look at every file."""
         folders = [self._folder.path, self._sets.views.path]
-        versions = sum(size_of(folder / "versions") for folder in folders)
+        versions = copies = sum(size_of(folder / "versions") for folder in folders)
+        if self._env.bucket is not None:
+            bucket = Location.parse(self._env.bucket)
+            places = [bucket / folder.name / "versions" for folder in folders]
+            versions = sum(info.size_bytes for place in places for _, info in files_below(place))
         trainings = size_of(self._folder.path / "training")
         staged = size_of(self._folder.staging)
         return Night(
@@ -157,6 +166,6 @@ class Nights:
             versions_ever=self.builders.published_bytes,
             trainings=trainings,
             work=size_of(Path(self._env.work)) + staged,
-            records=sum(map(size_of, folders)) - versions - trainings - staged,
+            records=sum(map(size_of, folders)) - copies - trainings - staged,
             removed=self.removed,
         )

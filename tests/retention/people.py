@@ -73,11 +73,11 @@ class People:
 
     def act(self, number: int) -> None:
         """Begin uses and corrections by chance, and end those whose time is over."""
-        past = name_of(self._random.choice(self._ordinary(number)))
+        past, sets = name_of(self._random.choice(self._ordinary(number))), self._sets
         by_chance = (
             (0.08, "rebuilds", lambda: self._builders.build(past, rebuild=f"night {number}")),
             (0.05, "tags", lambda: self._tag(past, number)),
-            (0.10, "leases", lambda: self._lease(past, number)),
+            (0.10 * (sets.env.bucket is None), "leases", lambda: self._lease(past, number)),
             (0.05, "builds that stopped", lambda: self._stop_a_build(past, number)),
         )
         for chance, what, action in by_chance:

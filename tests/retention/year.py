@@ -21,6 +21,8 @@ from tests.unit.pipeline.clicks import Project
 from tests.unit.pipeline.conftest import environment_of, make_project
 from trainfeed.files.stores import Location
 from trainfeed.versions import init_root
+from trainfeed.versions.bucket_root import init_bucket_root
+from trainfeed.versions.state_folder import make_state
 
 __all__ = ["PARTS_LEFT", "placed", "play_part"]
 
@@ -43,28 +45,38 @@ _ALL: Final = frozenset(
         "withdrawals of what is in use",
     }
 )
+_OF_LEASES: Final = frozenset({"leases", "readers that were killed"})
 _A_YEAR: Final = 360
 
 
-def placed(path: Path, name: str) -> Project:
+def placed(path: Path, name: str, *, is_in_bucket: bool = False) -> Project:
     """Return the small data set, with landing and root on the services that there are.
 
     Args:
         path: Folder of the project; one that is there already is used as it is.
         name: Name of the folders on the services.
+        is_in_bucket: Whether the root is in the bucket of ``TEST_S3_URI``.
     """
     is_new = not (path / "datasets").exists()
     env = make_project(path).env if is_new else environment_of(path)
     if hdfs := os.environ.get("TEST_HDFS_URI"):
         env = replace(env, landing=f"{hdfs}/{name}/landing")
-    if ceph := os.environ.get("TEST_CEPHFS_PATH"):
+    if is_in_bucket:
+        bucket = Location.parse(os.environ["TEST_S3_URI"]) / name
+        env = replace(env, root=str(path / "state"), bucket=bucket.uri)
+        if is_new:
+            init_bucket_root(bucket)
+            make_state(Path(env.root), bucket, is_private=False)
+    elif ceph := os.environ.get("TEST_CEPHFS_PATH"):
         env = replace(env, root=str(Path(ceph) / name))
         if is_new:
             init_root(Path(env.root))
     return Project(path, env)
 
 
-def play_part(folder: Path, number: int, seed: int, minutes: float) -> bool:
+def play_part(
+    folder: Path, number: int, seed: int, minutes: float, *, is_in_bucket: bool = False
+) -> bool:
     """Play nights until all are played or the time is over; return whether all are.
 
     Args:
@@ -72,6 +84,8 @@ def play_part(folder: Path, number: int, seed: int, minutes: float) -> bool:
         number: Number of nights.
         seed: Decides what people do.
         minutes: Time after which no further night is begun.
+        is_in_bucket: Whether the root is in a bucket. Nobody leases there, because the times of
+            leases are then those of the store, which no simulation moves.
 
     Raises:
         NotGoingOnError: The folder has another year, or one that was killed within a night.
@@ -79,9 +93,10 @@ def play_part(folder: Path, number: int, seed: int, minutes: float) -> bool:
     """
     folder = folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
-    project = placed(folder / "project", f"nights-{folder.name}")
+    project = placed(folder / "project", f"nights-{folder.name}", is_in_bucket=is_in_bucket)
     asked = {"nights": number, "seed": seed, "landing": project.env.landing}
-    kept, nights = Kept(folder, {**asked, "root": project.env.root}), Nights(project, seed)
+    root = project.env.bucket or project.env.root
+    kept, nights = Kept(folder, {**asked, "root": root}), Nights(project, seed)
     seen: list[Night] = []
     first = 0
     if kept.is_there:
@@ -135,12 +150,15 @@ def _require_a_year(nights: Nights, seen: list[Night], number: int) -> None:
         return
     assert seen[-1].landing_ever > 300 * seen[0].landing
     assert seen[-1].versions_ever > 300 * seen[0].versions // 2
-    assert {what for what, times in nights.people.counts.items() if times} >= _ALL
+    left_out = _OF_LEASES if nights.is_in_bucket else frozenset()
+    assert {what for what, times in nights.people.counts.items() if times} >= _ALL - left_out
 
 
 def _remove(project: Project) -> None:
     """Remove what a year that is over has on the services, and its project with the state."""
     Location.parse(project.env.landing).delete(recursive=True)
+    if project.env.bucket is not None:
+        Location.parse(project.env.bucket).delete(recursive=True)
     shutil.rmtree(project.env.root, ignore_errors=True)
     shutil.rmtree(project.path.parent)
 
