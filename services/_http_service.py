@@ -89,7 +89,9 @@ class HttpService(ABC):
         connection = http.client.HTTPConnection(self.address, timeout=_ASK_S)
         try:
             connection.request("GET", self.HEALTH)
-            return connection.getresponse().status == http.client.OK
+            is_healthy = connection.getresponse().status == http.client.OK
+            # A daemon of another home may have the port, and then ours has ended.
+            return is_healthy and self._daemon.pid() is not None
         except (OSError, http.client.HTTPException):
             return False
         finally:
