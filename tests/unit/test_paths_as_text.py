@@ -73,6 +73,8 @@ BETWEEN_ROOMS = {
     "read_label_list.folder",
     "list_public_sets.root",
     "ModelWorker.version",
+    "RemoteRoot.followed.folder",
+    "RemoteRoot.state",
     "take_bytes.place",
     "take_upload.place",
 }

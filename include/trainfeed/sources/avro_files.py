@@ -28,7 +28,7 @@ from trainfeed.value_formats.framed import DatumReader
 
 # --- The file: a header with schema and codec, and blocks with a mark behind each
 
-_MAGIC: Final = b"Obj\x01"
+AVRO_MAGIC: Final = b"Obj\x01"
 _MARK_BYTES: Final = 16
 # A header with the schema of thousands of fields takes less.
 _MOST_HEADER_BYTES: Final = 16 << 20
@@ -49,72 +49,34 @@ class _Block(NamedTuple):
     num_bytes: int
 
 
-class AvroFile:
-    """An Avro file: about 1 MiB of it, as stored, is in memory at a time.
-
-    Attributes:
-        schema: Names and types of the fields of the records.
-        groups: Neighbouring blocks of about 1 MiB together, in order of their rows.
-    """
+class _Container:
+    """The blocks of an Avro file of records, whatever the types of their fields."""
 
     def __init__(self, file: BinaryIO, file_bytes: int) -> None:
         self._file, self._file_bytes = file, file_bytes
-        metadata, self._mark, start = _header(file, file_bytes)
-        self._metadata = metadata
-        self._text = metadata.get("avro.schema", b"").decode()
-        codec = metadata.get("avro.codec", b"null").decode()
+        self._metadata, self._mark, self._start = _header(file, file_bytes)
+        self._text = self._metadata.get("avro.schema", b"").decode()
+        codec = self._metadata.get("avro.codec", b"null").decode()
         if codec not in _CODECS:
             raise FormatError(f"expected one of the codecs {sorted(_CODECS)}, got {codec!r}")
         self._decompress = _CODECS[codec]
         try:
             schema = parse_avro(self._text)
-            if schema.kind != "record":
-                raise FormatError(f"expected records of Avro, got {schema}")
-            self._walk = _walk_of(schema, {})
-            self.schema = pa.schema(list(AvroFormat(self._text).type))
         except SchemaError as error:
             raise FormatError(f"the schema in the header: {error}") from error
-        self._blocks = _runs(self._iter_blocks(start))
-        parts = ((run[0].first_byte, sum(each.num_records for each in run)) for run in self._blocks)
-        self.groups: list[RowGroup] = groups_of(parts, file_bytes)
+        if schema.kind != "record":
+            raise FormatError(f"expected records of Avro, got {schema}")
+        self._walk = _walk_of(schema, {})
 
-    def iter_group(self, number: int, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of some blocks, in parts."""
-        data, starts = bytearray(), list[int]()
-        for block in self._blocks[number]:
-            stored = read_at(self._file, block.start, block.num_bytes, self._file_bytes)
-            self._add(data, starts, self._decompress(stored), block)
-        ends = np.array([*starts[1:], len(data)], np.int64)
-        cursor = Cursor(Datums.of(data), np.array(starts, np.int64), ends)
-        columns = self._reader(names).read(cursor)
-        wrong = np.flatnonzero(cursor.why)
-        if len(wrong):
-            why = cursor.datums.messages[int(cursor.why[wrong[0]])]
-            row = self.groups[number].first_row + int(wrong[0])
-            raise FormatError(f"row {row}: {why}")
-        batch = pa.RecordBatch.from_struct_array(columns)
-        for start in range(0, batch.num_rows, BATCH_ROWS):
-            yield batch.slice(start, BATCH_ROWS)
+    def check(self) -> None:
+        """Walk all records; nothing is decoded.
 
-    def copy_head(self, target: BinaryIO, most_records: int) -> int:
-        """Write a file with the first records, not compressed; return their number."""
-        metadata = {**self._metadata, "avro.codec": b"null"}
-        target.write(_MAGIC + _encoded(len(metadata)))
-        texts = (data for key, value in metadata.items() for data in (key.encode(), value))
-        target.writelines(_encoded(len(data)) + data for data in texts)
-        target.write(b"\0" + self._mark)
-        left = most_records
-        for block in (each for run in self._blocks for each in run):
+        Raises:
+            FormatError: A length or a count is wrong.
+        """
+        for block in self._iter_blocks(self._start):
             stored = read_at(self._file, block.start, block.num_bytes, self._file_bytes)
-            content, starts = bytearray(), list[int]()
-            self._add(content, starts, self._decompress(stored), block)
-            count = min(left, block.num_records)
-            some = bytes(content[: [*starts, len(content)][count]])
-            target.write(_encoded(count) + _encoded(len(some)) + some + self._mark)
-            left -= count
-            if not left:
-                break
-        return most_records - left
+            self._add(bytearray(), [], self._decompress(stored), block)
 
     def _add(self, data: bytearray, starts: list[int], content: bytes, block: _Block) -> None:
         """Append the datums of a block, and where each begins."""
@@ -131,14 +93,6 @@ class AvroFile:
                 f" which end with its {len(content)} bytes; they do not"
             )
         data += content
-
-    def _reader(self, names: Sequence[str]) -> DatumReader:
-        writer = WriterSchema("AVRO", self._text, {})
-        try:
-            return AvroFormat(_with_fields(self._text, names)).datum_reader(writer)
-        except SchemaError:
-            # A field that is left out may hold the definition of a type that another one names.
-            return AvroFormat(self._text).datum_reader(writer)
 
     def _iter_blocks(self, start: int) -> Iterator[_Block]:
         head = self._read(start, _HEAD_BYTES)
@@ -170,12 +124,93 @@ class AvroFile:
         )
 
 
+def check_container(file: BinaryIO, file_bytes: int) -> None:
+    """Walk a whole Avro file, for a reader that believes its lengths and counts.
+
+    Args:
+        file: The file.
+        file_bytes: Its length.
+
+    Raises:
+        FormatError: It is not whole, or no Avro file of records.
+    """
+    try:
+        _Container(file, file_bytes).check()
+    except (IndexError, ValueError, RecursionError) as error:
+        raise FormatError(f"expected a whole Avro file, got {type(error).__name__}") from error
+
+
+class AvroFile(_Container):
+    """An Avro file: about 1 MiB of it, as stored, is in memory at a time.
+
+    Attributes:
+        schema: Names and types of the fields of the records.
+        groups: Neighbouring blocks of about 1 MiB together, in order of their rows.
+    """
+
+    def __init__(self, file: BinaryIO, file_bytes: int) -> None:
+        super().__init__(file, file_bytes)
+        try:
+            self.schema = pa.schema(list(AvroFormat(self._text).type))
+        except SchemaError as error:
+            raise FormatError(f"the schema in the header: {error}") from error
+        self._blocks = _runs(self._iter_blocks(self._start))
+        parts = ((run[0].first_byte, sum(each.num_records for each in run)) for run in self._blocks)
+        self.groups: list[RowGroup] = groups_of(parts, file_bytes)
+
+    def iter_group(self, number: int, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of some blocks, in parts."""
+        data, starts = bytearray(), list[int]()
+        for block in self._blocks[number]:
+            stored = read_at(self._file, block.start, block.num_bytes, self._file_bytes)
+            self._add(data, starts, self._decompress(stored), block)
+        ends = np.array([*starts[1:], len(data)], np.int64)
+        cursor = Cursor(Datums.of(data), np.array(starts, np.int64), ends)
+        columns = self._reader(names).read(cursor)
+        wrong = np.flatnonzero(cursor.why)
+        if len(wrong):
+            why = cursor.datums.messages[int(cursor.why[wrong[0]])]
+            row = self.groups[number].first_row + int(wrong[0])
+            raise FormatError(f"row {row}: {why}")
+        batch = pa.RecordBatch.from_struct_array(columns)
+        for start in range(0, batch.num_rows, BATCH_ROWS):
+            yield batch.slice(start, BATCH_ROWS)
+
+    def copy_head(self, target: BinaryIO, most_records: int) -> int:
+        """Write a file with the first records, not compressed; return their number."""
+        metadata = {**self._metadata, "avro.codec": b"null"}
+        target.write(AVRO_MAGIC + _encoded(len(metadata)))
+        texts = (data for key, value in metadata.items() for data in (key.encode(), value))
+        target.writelines(_encoded(len(data)) + data for data in texts)
+        target.write(b"\0" + self._mark)
+        left = most_records
+        for block in (each for run in self._blocks for each in run):
+            stored = read_at(self._file, block.start, block.num_bytes, self._file_bytes)
+            content, starts = bytearray(), list[int]()
+            self._add(content, starts, self._decompress(stored), block)
+            count = min(left, block.num_records)
+            some = bytes(content[: [*starts, len(content)][count]])
+            target.write(_encoded(count) + _encoded(len(some)) + some + self._mark)
+            left -= count
+            if not left:
+                break
+        return most_records - left
+
+    def _reader(self, names: Sequence[str]) -> DatumReader:
+        writer = WriterSchema("AVRO", self._text, {})
+        try:
+            return AvroFormat(_with_fields(self._text, names)).datum_reader(writer)
+        except SchemaError:
+            # A field that is left out may hold the definition of a type that another one names.
+            return AvroFormat(self._text).datum_reader(writer)
+
+
 def _header(file: BinaryIO, file_bytes: int) -> tuple[dict[str, bytes], bytes, int]:
     """Return the metadata of a file, its mark, and where its blocks begin."""
     room = _HEADER_BYTES
     while True:
         data = read_at(file, 0, min(room, file_bytes), file_bytes)
-        if not data.startswith(_MAGIC):
+        if not data.startswith(AVRO_MAGIC):
             raise FormatError("expected the mark of Avro at the beginning of the file")
         try:
             metadata, place = _metadata(data)
@@ -190,7 +225,7 @@ def _header(file: BinaryIO, file_bytes: int) -> tuple[dict[str, bytes], bytes, i
 
 def _metadata(data: bytes) -> tuple[dict[str, bytes], int]:
     found: dict[str, bytes] = {}
-    count, place = _long(data, len(_MAGIC))
+    count, place = _long(data, len(AVRO_MAGIC))
     while count:
         if count < 0:
             _, place = _long(data, place)

@@ -26,6 +26,7 @@ from trainfeed.errors import (
 )
 from trainfeed.files.stores import Location
 from trainfeed.preprocessing.column_types import type_as_read, widened
+from trainfeed.sources.avro_files import AVRO_MAGIC, check_container
 
 try:
     import sqlalchemy
@@ -496,7 +497,14 @@ class _Input(InputFile):
         return self._place.exists()
 
     def open(self, seekable: bool = True) -> io.BytesIO:  # noqa: ARG002
-        return io.BytesIO(self._place.read_bytes(max_bytes=_MOST_BYTES))
+        data = self._place.read_bytes(max_bytes=_MOST_BYTES)
+        if data.startswith(AVRO_MAGIC):
+            # The reader of manifests believes each count, and then reads without an end.
+            try:
+                check_container(io.BytesIO(data), len(data))
+            except FormatError as error:
+                raise ValueError(str(error)) from error
+        return io.BytesIO(data)
 
 
 class _Files(FileIO):

@@ -249,7 +249,7 @@ WRITES = {
 ALL = {**READS, **WRITES}
 # Names for messages; paths of files that another call has opened or made; paths that another row
 # opens: ``TargetWriter`` is the base of two of the writers, ``published_root`` opens for
-# ``dispatched``.
+# ``dispatched``, ``cache_place`` for ``followed``.
 NEITHER = (
     HANDED_OUT
     | (BETWEEN_ROOMS - {"Context.sizes"})
@@ -258,6 +258,7 @@ NEITHER = (
         "KafkaSourceSpec.place.folder",
         "RecordedSourceSpec.location.folder",
         "RecordedSourceSpec.place.folder",
+        "RemoteRoot.followed.cache",
         "mark_of.path",
         "SourceOptions.require_used.path",
         "TFRecordRange.path",

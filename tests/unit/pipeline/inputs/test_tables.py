@@ -442,6 +442,17 @@ def test_damage_of_a_file_and_of_metadata_is_an_error_with_its_place(tmp_path):
         project.build()
 
 
+def test_a_count_that_a_manifest_makes_up_is_refused_at_once(tmp_path):
+    """The reader of manifests would go on for as many entries as the header promises."""
+    project = make_table_project(tmp_path, counts=(40,))
+    manifest = next((project.path / "lake").rglob("*-m0.avro"))
+    data = manifest.read_bytes()
+    most = b"\xfe" + b"\xff" * 8 + b"\x01"  # 2 ** 63 - 1 as Avro writes it
+    manifest.write_bytes(data[:4] + most + data[5:])
+    with pytest.raises(FormatError, match="metadata of table"):
+        project.build()
+
+
 def test_an_interval_without_a_commit_follows_the_rule(tmp_path):
     project = make_table_project(tmp_path, wait="2d")
     with pytest.raises(SourceMissingError, match=f"nothing was appended to table {NAME}"):
