@@ -1,7 +1,7 @@
-"""The object store of Ceph, radosgw, over a cluster of its own: a store that tests refuse.
+"""The object store of Ceph, radosgw, over a cluster of its own.
 
-Debian's Ceph 16 ignores the condition of a creation where other stores obey it, so it stands for
-all servers on which versions must not be published.
+Debian's Ceph 16 obeys the condition of a PutObject and ignores that of an upload in parts, so it
+stands for all servers that do not have what the newest of them has.
 """
 
 from __future__ import annotations
