@@ -499,7 +499,7 @@ class _Input(InputFile):
     def open(self, seekable: bool = True) -> io.BytesIO:  # noqa: ARG002
         data = self._place.read_bytes(max_bytes=_MOST_BYTES)
         if data.startswith(AVRO_MAGIC):
-            # The reader of manifests believes each count, and then reads without an end.
+            # The reader of manifests believes the length of a text, and reads behind the end.
             try:
                 check_container(io.BytesIO(data), len(data))
             except FormatError as error:
