@@ -204,7 +204,10 @@ def at_once(calls: list[Callable[[], str]]) -> list[str]:
 
 def test_of_many_builders_of_one_interval_one_publishes_it(project, local) -> None:
     """Two that share a folder, and four with folders of their own."""
-    others = [project.at(project.path / f"state-{number}") for number in range(4)]
+    others = [
+        replace(each, env=replace(each.env, work=f"{each.env.root}-work"))
+        for each in (project.at(project.path / f"state-{number}") for number in range(4))
+    ]
     words = ("build", "clicks", "--interval", DAY)
     with observer(version_of(project)):
         said = at_once(
