@@ -11,7 +11,6 @@ docs/authors/adr/0075-mirrors.md has the reasons.
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -35,6 +34,7 @@ from trainfeed.errors import (
 from trainfeed.files import make_folders, open_plain, read_plain, write_all
 from trainfeed.files.records import ROOT_MARK_FILE, ROOT_MARKS, RecordFile
 from trainfeed.files.stores import Location, posix
+from trainfeed.files.stores.folder_manifest import digested
 from trainfeed.upkeep.retention.versions import delete_files, take_back
 from trainfeed.versions.bucket_objects import BucketVersion
 from trainfeed.versions.bucket_root import bucket_mark
@@ -288,7 +288,7 @@ class _Mirroring:
             raise ConfigError(
                 f"expected decisions with a seal in {self._source.place.uri}, got {len(paths)} of"
                 f" before there were seals, such as {self._from.name}/{paths[0]}; nothing of"
-                f" {self._from.name} was copied; make these decisions anew, and remove these files"
+                f" {self._from.name} was copied; decide the same again there, then remove them"
             )
 
     def _is_unsealed(self, path: str) -> bool:
@@ -347,7 +347,9 @@ class _Mirroring:
             if self._source.bucket is None and self._target.bucket is not None:
                 is_new = self._publish(version, path)
             else:
-                is_new = self._copy_and_publish(version, path, data, sha256)
+                name = f"mirror-{'-'.join(version.told.split('/'))}-{sha256[:16]}"
+                staged = self._to.staging / name
+                is_new = self._copy_and_publish(version, path, staged, data, manifest)
         except NotFoundError:
             follow(self._from)
             if version.generation in self._from.generations(version.interval):
@@ -357,8 +359,9 @@ class _Mirroring:
             self.report.copied.append(version.told)
             self.report.num_bytes += sum(size for size, _ in manifest.file_digests().values())
 
-    def _copy_and_publish(self, version: _Name, path: Path, data: bytes, sha256: str) -> bool:
-        staged = self._to.staging / f"mirror-{'-'.join(version.told.split('/'))}-{sha256[:16]}"
+    def _copy_and_publish(
+        self, version: _Name, path: Path, staged: Path, data: bytes, manifest: Manifest
+    ) -> bool:
         with posix.map_errors(staged):
             make_folders(staged.parent)
         # Whoever mirrors the same version waits, and then finds it.
@@ -367,7 +370,7 @@ class _Mirroring:
                 return False
             with posix.map_errors(staged):
                 make_folders(staged)
-            files = Manifest.from_bytes(data, path=str(path)).file_digests()
+            files = manifest.file_digests()
             with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="trainfeed-mirror") as pool:
                 list(pool.map(partial(self._copy_file, path, staged), files, files.values()))
             with suppress(NotFoundError):
@@ -383,8 +386,9 @@ class _Mirroring:
 
     def _copy_file(self, path: Path, staged: Path, name: str, expected: tuple[int, str]) -> None:
         """Copy a file of a version, unless a killed call has; once more if it differs."""
-        if _digested(staged / name) == expected:
-            return
+        with suppress(NotFoundError):
+            if digested(Location.parse(str(staged / name))) == expected:
+                return
         found = self._copied(path, staged, name, expected)
         if found != expected:
             found = self._copied(path, staged, name, expected)
@@ -543,14 +547,6 @@ def _texts(folder: DatasetFolder) -> Mapping[str, str]:
 
 def _digest_of(path: Path) -> str:
     return read_manifest_file(path, what="version")[1]
-
-
-def _digested(path: Path) -> tuple[int, str] | None:
-    """Return size and SHA-256 of a file; None if it is not there."""
-    with suppress(NotFoundError), open_plain(path, follow=False) as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
-        return file.tell(), digest
-    return None
 
 
 def _read_mark(place: Location) -> MirrorMark | None:

@@ -6,6 +6,9 @@ import json
 import os
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +19,7 @@ from tests.unit.pipeline.clicks import Project
 from tests.unit.pipeline.conftest import make_project
 from tests.unit.processes import LIMIT_S
 from trainfeed.core import faults
+from trainfeed.errors import NotFoundError
 from trainfeed.files.stores import Location
 from trainfeed.versions import Version, bucket_root
 from trainfeed.versions.bucket_objects import BucketVersion
@@ -127,3 +131,37 @@ def move_into_bucket(root: Path, bucket: Location) -> None:
             pointer.unlink()
         found = {path: read_decision(folder, path) for path in decision_files(folder)}
         DecisionLog(bucket / name).append(LogState(name), found, "test", versions)
+
+
+def is_whole(version: BucketVersion) -> bool:
+    """Whether the version is there; it must be whole then."""
+    try:
+        assert list(version.problems()) == []
+    except NotFoundError:
+        return False
+    return True
+
+
+@contextmanager
+def observer(version: BucketVersion) -> Iterator[list[bool]]:
+    """Look at a version all the time: it is absent or whole, and does not disappear."""
+    seen: list[bool] = []
+    ended, problems = threading.Event(), list[BaseException]()
+
+    def look() -> None:
+        while not ended.is_set():
+            try:
+                seen.append(is_whole(version))
+            except BaseException as error:  # noqa: BLE001 - told by the test
+                problems.append(error)
+                return
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    try:
+        yield seen
+    finally:
+        ended.set()
+        thread.join()
+    assert problems == []
+    assert seen == sorted(seen)

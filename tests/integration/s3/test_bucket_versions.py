@@ -8,13 +8,11 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from tests.integration.s3.bucket_projects import is_whole, observer
 from tests.integration.s3.killed_client import KilledHereError, Requests
 from tests.unit.files.stores.file_system_behaviour import names, race
 from tests.unit.pipeline.conftest import make_project
@@ -24,7 +22,6 @@ from trainfeed.errors import (
     ChecksumError,
     ConfigError,
     ConflictError,
-    NotFoundError,
     RootError,
     UnsuitableStoreError,
     WithdrawnError,
@@ -64,15 +61,6 @@ def root(folder: Location) -> Location:
 
 def version_of(root: Location, source: Path) -> BucketVersion:
     return BucketVersion.at(root, "clicks", source.parent.name, int(source.name[1:]))
-
-
-def is_whole(version: BucketVersion) -> bool:
-    """Whether the version is there; it must be whole then."""
-    try:
-        assert list(version.problems()) == []
-    except NotFoundError:
-        return False
-    return True
 
 
 def test_a_version_in_a_bucket_is_that_of_the_folder(root: Location, source: Path) -> None:
@@ -125,32 +113,6 @@ def test_what_a_failed_call_has_sent_is_not_sent_again(
 
 
 # --- kills at each point, under an observer -----------------------------------------------------
-
-
-@contextmanager
-def observer(version: BucketVersion) -> Iterator[list[bool]]:
-    """Look at a version all the time: it is absent or whole, and does not disappear."""
-    seen: list[bool] = []
-    ended = threading.Event()
-    problems: list[BaseException] = []
-
-    def look() -> None:
-        while not ended.is_set():
-            try:
-                seen.append(is_whole(version))
-            except BaseException as error:  # noqa: BLE001 - told by the test
-                problems.append(error)
-                return
-
-    thread = threading.Thread(target=look)
-    thread.start()
-    try:
-        yield seen
-    finally:
-        ended.set()
-        thread.join()
-    assert problems == []
-    assert seen == sorted(seen)
 
 
 def run(root: Location, source: Path, fault: str = "") -> subprocess.CompletedProcess[str]:

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import signal
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from tests.integration.s3.bucket_projects import DAY, NEXT_DAY, BucketProject, make_bucket_project
+from tests.integration.s3.bucket_projects import (
+    DAY,
+    NEXT_DAY,
+    BucketProject,
+    is_whole,
+    make_bucket_project,
+    observer,
+)
 from tests.integration.s3.killed_client import KilledHereError, Requests
 from tests.unit.fault_points import points_in
 from tests.unit.pipeline.conftest import make_project
-from trainfeed.errors import ConfigError, ConflictError, NotFoundError
+from trainfeed.errors import ConfigError, ConflictError
 from trainfeed.files.stores import Location
 from trainfeed.files.stores import s3 as _s3
 from trainfeed.loader import DataLoader
@@ -50,40 +55,6 @@ def local(tmp_path):
 
 def version_of(project: BucketProject, generation: int = 1) -> BucketVersion:
     return BucketVersion.at(project.bucket, "clicks", DAY, generation)
-
-
-def is_whole(version: BucketVersion) -> bool:
-    """Whether the version is there; it must be whole then."""
-    try:
-        assert list(version.problems()) == []
-    except NotFoundError:
-        return False
-    return True
-
-
-@contextmanager
-def observer(version: BucketVersion) -> Iterator[list[bool]]:
-    """Look at a version all the time: it is absent or whole, and does not disappear."""
-    seen: list[bool] = []
-    ended, problems = threading.Event(), list[BaseException]()
-
-    def look() -> None:
-        while not ended.is_set():
-            try:
-                seen.append(is_whole(version))
-            except BaseException as error:  # noqa: BLE001 - told by the test
-                problems.append(error)
-                return
-
-    thread = threading.Thread(target=look)
-    thread.start()
-    try:
-        yield seen
-    finally:
-        ended.set()
-        thread.join()
-    assert problems == []
-    assert seen == sorted(seen)
 
 
 def require_equal(project: BucketProject, local) -> None:
