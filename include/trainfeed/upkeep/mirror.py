@@ -31,14 +31,13 @@ from trainfeed.errors import (
     NotFoundError,
     WindowError,
 )
-from trainfeed.files import make_folders, open_plain, read_plain, write_all
+from trainfeed.files import is_there, make_folders, open_plain, read_plain, write_all
 from trainfeed.files.records import ROOT_MARK_FILE, ROOT_MARKS, RecordFile
 from trainfeed.files.stores import Location, posix
 from trainfeed.files.stores.folder_manifest import digested
 from trainfeed.upkeep.retention.versions import delete_files, take_back
 from trainfeed.versions.bucket_objects import BucketVersion
 from trainfeed.versions.bucket_root import bucket_mark
-from trainfeed.versions.bucket_versions import publish_folder
 from trainfeed.versions.decision_files import decision_files, read_decision
 from trainfeed.versions.layout import (
     BUILT,
@@ -59,7 +58,7 @@ from trainfeed.versions.publication import (
     write_manifest_file,
 )
 from trainfeed.versions.root import data_sets_of, require_root
-from trainfeed.versions.state_folder import decide, follow, follow_root, make_state
+from trainfeed.versions.state_folder import decide, follow, follow_root, make_state, publish_staged
 from trainfeed.versions.tag_files import current_tag, tag_names
 
 MIRROR: Final = "MIRROR.json"
@@ -419,12 +418,11 @@ class _Mirroring:
     def _publish(self, version: _Name, folder: Path) -> bool:
         """Make a version appear; return whether this call did."""
         if self._target.bucket is not None:
-            place = BucketVersion.at(self._target.bucket, self._to.name, *version)
-            announce = partial(decide, self._to, "mirror", lambda: None, [version.told])
-            done = publish_folder(place, folder, announce)
-            follow(self._to)
+            require = partial(self._require_shown, version)
+            done = publish_staged(self._to, folder, version.told, require, work="mirror")
             return done == "published"
         mine = self._to.version(*version)
+        self._require_shown(version)
         seal_folder(folder)
         is_new = commit_folder(folder, mine)
         confirm_folder(mine, self._to.staging)
@@ -432,6 +430,18 @@ class _Mirroring:
         with posix.map_errors(mine):
             (mine.parent / CURRENT).unlink(missing_ok=True)
         return is_new
+
+    def _require_shown(self, version: _Name) -> None:
+        """Refuse a version that was given up at either end while it was copied."""
+        follow(self._from)
+        for end in (self._from, self._to):
+            for mark in (end.removal_mark(*version), end.withdrawal_mark(*version)):
+                if is_there(mark):
+                    raise NotFoundError(
+                        f"expected {end.name}/{version.told} without a mark, got {mark}, which came"
+                        " while the version was copied; readers of the mirror do not get it; mirror"
+                        " again"
+                    )
 
     # --- Decisions
 

@@ -12,78 +12,29 @@ from pathlib import Path
 from typing import Final, Literal
 
 from trainfeed.core import faults
-from trainfeed.core.datacenters import local_source
 from trainfeed.errors import (
     CommitUnknownError,
-    ConfigError,
     ConflictError,
     FormatError,
     NotFoundError,
     UnsuitableStoreError,
-    WithdrawnError,
 )
-from trainfeed.files import FilePath, read_plain
-from trainfeed.files.stores import Location
+from trainfeed.files import read_plain
 from trainfeed.versions.bucket_objects import MOST_MANIFEST_BYTES, BucketVersion
-from trainfeed.versions.bucket_root import require_bucket_root
-from trainfeed.versions.decision_log import DecisionLog, LogState
-from trainfeed.versions.layout import BUILT, MANIFEST, DatasetFolder, generation_name
+from trainfeed.versions.layout import BUILT, MANIFEST
 from trainfeed.versions.manifest import Manifest
 from trainfeed.versions.publication import read_manifest_file
-from trainfeed.versions.withdraw import withdrawal_of
 
 # Metadata of an object have at most 2 KiB together.
 _MOST_BUILT_BYTES: Final = 1024
 
 
-def publish_into(root: Location, folder: FilePath) -> Literal["published", "known"]:
-    """Publish a version of a folder in a bucket: whole under its name, or absent.
-
-    Every file is read back. What a killed call has sent is found by the next one.
-
-    Args:
-        root: The root in the bucket.
-        folder: The published version, ``<root>/<data set>/versions/<interval>/gNNNN`` on a file
-            system of this machine.
-
-    Returns:
-        Whether this call published it, or it was there with the same content.
-
-    Raises:
-        ConfigError: The folder is none of a publication root; the root is not in a bucket.
-        RootError: The root was not made one.
-        WithdrawnError: The version is withdrawn; nothing was published.
-        ConflictError: Another version has the name; nothing was changed.
-        ChecksumError: A file of the folder is not the one of its manifest; or the store gives back
-            other bytes than it was given. Nothing was published.
-        CommitUnknownError: The store did not say whether the version is there.
-        UnsuitableStoreError: The manifest is too large for one request.
-        StorageError: The store refused or failed; the version is absent.
-    """
-    require_bucket_root(root)
-    source = Path(local_source(folder))
-    manifest, _ = Manifest.read(source)
-    _require_wanted(source, manifest)
-    interval, generation = source.parent.name, manifest.generation
-    version = BucketVersion.at(root, manifest.dataset, interval, generation)
-    log = DecisionLog(root / manifest.dataset)
-
-    def announce() -> None:
-        # Minutes may have passed since the first look.
-        _require_wanted(source, manifest)
-        name = f"{interval}/{generation_name(generation)}"
-        state = log.newest()
-        while name not in state.versions:
-            _require_free(state, name)
-            state = log.append(state, {}, "publish", [name]) or log.newest(state)
-
-    return publish_folder(version, source, announce)
-
-
 def publish_folder(
     version: BucketVersion, source: Path, announce: Callable[[], object]
 ) -> Literal["published", "known"]:
-    """Publish the version of a folder at a place in a bucket.
+    """Publish the version of a folder at a place in a bucket: whole under its name, or absent.
+
+    Every file is read back. What a killed call has sent is found by the next one.
 
     Args:
         version: The place.
@@ -95,8 +46,12 @@ def publish_folder(
         Whether this call published it, or it was there with the same content.
 
     Raises:
-        ConflictError, ChecksumError, CommitUnknownError, UnsuitableStoreError, StorageError: As of
-            ``publish_into``.
+        ConflictError: Another version has the name; nothing was changed.
+        ChecksumError: A file of the folder is not the one of its manifest; or the store gives back
+            other bytes than it was given. Nothing was published.
+        CommitUnknownError: The store did not say whether the version is there.
+        UnsuitableStoreError: The manifest is too large for one request.
+        StorageError: The store refused or failed; the version is absent.
     """
     manifest, sha256 = Manifest.read(source)
     data, _ = read_manifest_file(source, what="version")
@@ -121,33 +76,6 @@ def publish_folder(
             " version is there"
         )
     return "published" if is_ours else "known"
-
-
-def _require_free(state: LogState, name: str) -> None:
-    """Refuse a version that was withdrawn or removed in the bucket."""
-    for mark, error in ((f"{name}.withdrawn", WithdrawnError), (f"{name}.removed", ConflictError)):
-        if f"versions/{mark}" in state.files:
-            raise error(
-                f"{state.dataset}/{name} has the mark {mark.rpartition('/')[2]} in the bucket;"
-                " nothing was published; the decision there stands: look at it with trainfeed"
-                f" history {state.dataset}"
-            )
-
-
-def _require_wanted(source: Path, manifest: Manifest) -> None:
-    interval, dataset = source.parent, source.parent.parent.parent
-    if interval.parent.name != "versions" or dataset.name != manifest.dataset:
-        raise ConfigError(
-            f"expected …/{manifest.dataset}/versions/<interval>/gNNNN, got {source}; nothing was"
-            " published; name the version where its publication root has it"
-        )
-    folder = DatasetFolder(dataset.parent, dataset.name)
-    mark = withdrawal_of(folder, interval.name, manifest.generation)
-    if mark is not None:
-        raise WithdrawnError(
-            f"{mark.told}; nothing was published; if the version is right after all: trainfeed"
-            f" restore {mark.name} --why WHY"
-        )
 
 
 def _is_there(version: BucketVersion, sha256: str) -> bool:

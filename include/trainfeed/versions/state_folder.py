@@ -495,7 +495,12 @@ def deciding(
 
 
 def publish_staged(
-    folder: DatasetFolder, staged: Path, name: str, require_wanted: Callable[[], object]
+    folder: DatasetFolder,
+    staged: Path,
+    name: str,
+    require_wanted: Callable[[], object],
+    *,
+    work: str = "publish",
 ) -> Literal["published", "known"]:
     """Publish a staged version in the bucket of a state folder, which then has its small files.
 
@@ -503,9 +508,10 @@ def publish_staged(
         folder: The data set.
         staged: The folder of the whole version.
         name: ``<interval>/gNNNN``.
-        require_wanted: Raises for a version that was withdrawn or retired. It is asked at the end
-            of the log before the manifest, and once more after it: if it raises then, the version
-            is withdrawn.
+        require_wanted: Raises for a version that was withdrawn or retired, or whose number was
+            given up. It is asked at the end of the log before the manifest, and once more after
+            it: if a withdrawal or a retirement is found then, the version is withdrawn.
+        work: What publishes it, as ``decide`` takes it.
 
     Returns:
         Whether this call published it, or another one with the same content.
@@ -521,9 +527,9 @@ def publish_staged(
     if (mark := bucket_mark(folder.root)) is None:
         raise ConfigError(f"expected a folder that follows a bucket, got {folder.root}")
     version = BucketVersion(mark.place / folder.name / "versions" / name)
-    announce = partial(decide, folder, "publish", require_wanted, [name])
+    announce = partial(decide, folder, work, require_wanted, [name])
     done = publish_folder(version, staged, announce)
-    decide(folder, "publish", partial(_look_again, folder, name, require_wanted))
+    decide(folder, work, partial(_look_again, folder, name, require_wanted))
     return done
 
 

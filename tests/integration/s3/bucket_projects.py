@@ -35,7 +35,7 @@ from trainfeed.versions.decision_files import decision_files, read_decision
 from trainfeed.versions.decision_log import DecisionLog, LogState
 from trainfeed.versions.layout import MANIFEST, DatasetFolder
 from trainfeed.versions.root import data_sets_of
-from trainfeed.versions.state_folder import make_state
+from trainfeed.versions.state_folder import make_state, publish_staged
 
 DAY = "2024-03-01"
 NEXT_DAY = "2024-03-02"
@@ -131,6 +131,21 @@ def move_into_bucket(root: Path, bucket: Location) -> None:
             pointer.unlink()
         found = {path: read_decision(folder, path) for path in decision_files(folder)}
         DecisionLog(bucket / name).append(LogState(name), found, "test", versions)
+
+
+def publish_version(root: Location, source: Path, state: str = "state") -> str:
+    """Publish a version of a folder in a bucket, as builds do; return what came of it.
+
+    Args:
+        root: The root in the bucket.
+        source: The version.
+        state: Name of the private folder that follows the bucket, beside the root of the version.
+    """
+    place = source.parents[3].with_name(state)
+    make_state(place, root, is_private=True)
+    folder = DatasetFolder(place, source.parents[2].name)
+    name = f"{source.parent.name}/{source.name}"
+    return publish_staged(folder, source, name, lambda: None)
 
 
 def is_whole(version: BucketVersion) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -12,7 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.s3.bucket_projects import is_whole, observer
+from tests.integration.s3.bucket_projects import (
+    is_whole,
+    make_bucket_root,
+    observer,
+    publish_version,
+)
 from tests.integration.s3.killed_client import KilledHereError, Requests
 from tests.unit.files.stores.file_system_behaviour import names, race
 from tests.unit.pipeline.conftest import make_project
@@ -20,25 +24,23 @@ from tests.unit.processes import LIMIT_S
 from trainfeed.core import faults
 from trainfeed.errors import (
     ChecksumError,
-    ConfigError,
     ConflictError,
     RootError,
     UnsuitableStoreError,
-    WithdrawnError,
 )
 from trainfeed.files.stores import Location
 from trainfeed.files.stores import s3 as _s3
-from trainfeed.versions import Version, bucket_root, bucket_versions
+from trainfeed.versions import Version, bucket_versions
 from trainfeed.versions.bucket_objects import BucketVersion
 from trainfeed.versions.bucket_root import init_bucket_root, probe_bucket
-from trainfeed.versions.bucket_versions import publish_into
 
 DAY = "2024-03-01"
 PROGRAM = """
 import sys
+from pathlib import Path
 from trainfeed.files.stores import Location
-from trainfeed.versions.bucket_versions import publish_into
-print(publish_into(Location.parse(sys.argv[1]), sys.argv[2]))
+from tests.integration.s3.bucket_projects import publish_version
+print(publish_version(Location.parse(sys.argv[1]), Path(sys.argv[2])))
 """
 
 
@@ -53,9 +55,7 @@ def source(tmp_path) -> Path:
 @pytest.fixture
 def root(folder: Location) -> Location:
     """A root in a bucket; its probe is a test of its own."""
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(bucket_root, "probe_bucket", lambda _: None)
-        init_bucket_root(folder)
+    make_bucket_root(folder)
     return folder
 
 
@@ -66,7 +66,7 @@ def version_of(root: Location, source: Path) -> BucketVersion:
 def test_a_version_in_a_bucket_is_that_of_the_folder(root: Location, source: Path) -> None:
     version = version_of(root, source)
     assert not is_whole(version)
-    assert publish_into(root, source) == "published"
+    assert publish_version(root, source) == "published"
     assert is_whole(version)
     manifest, sha256 = version.read()
     assert (manifest, sha256) == (
@@ -81,9 +81,9 @@ def test_a_version_in_a_bucket_is_that_of_the_folder(root: Location, source: Pat
 def test_a_second_call_finds_the_version_and_sends_nothing(
     root: Location, source: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    publish_into(root, source)
+    publish_version(root, source)
     monkeypatch.setattr(_s3.S3FileSystem, "put", None)
-    assert publish_into(root, source) == "known"
+    assert publish_version(root, source) == "known"
 
 
 def test_what_a_failed_call_has_sent_is_not_sent_again(
@@ -98,7 +98,7 @@ def test_what_a_failed_call_has_sent_is_not_sent_again(
 
     monkeypatch.setattr(faults, "point", stop)
     with pytest.raises(StopError):
-        publish_into(root, source)
+        publish_version(root, source)
     assert not is_whole(version_of(root, source))
     monkeypatch.setattr(faults, "point", lambda _: None)
     sent: list[str] = []
@@ -108,7 +108,7 @@ def test_what_a_failed_call_has_sent_is_not_sent_again(
         "put",
         lambda fs, path, *a, **o: (sent.append(path), put(fs, path, *a, **o))[1],
     )
-    assert publish_into(root, source) == "published"
+    assert publish_version(root, source) == "published"
     assert [path.rpartition("/")[2] for path in sent] == ["00000001.json", "MANIFEST.json"]
 
 
@@ -160,7 +160,7 @@ def test_a_kill_at_any_request_leaves_a_version_absent_or_whole(
         with monkeypatch.context() as patched:
             patched.setattr(_s3, "_package", lambda client=client: client)
             try:
-                publish_into(root, source)
+                publish_version(root, source)
                 break
             except KilledHereError:
                 places.append(client.made[-1])
@@ -179,7 +179,9 @@ def test_a_kill_at_any_request_leaves_a_version_absent_or_whole(
 def test_of_eight_writers_of_one_version_one_publishes_it(root: Location, source: Path) -> None:
     version = version_of(root, source)
     with observer(version):
-        said = race([lambda: publish_into(root, source) for _ in range(8)])
+        said = race(
+            [lambda state=f"state-{n}": publish_version(root, source, state) for n in range(8)]
+        )
     assert sorted(said) == ["known"] * 7 + ["published"]
     assert is_whole(version)
 
@@ -195,7 +197,7 @@ def test_of_writers_of_two_contents_one_wins_and_the_others_are_told(
 
     def publish(number: int) -> str:
         try:
-            return publish_into(root, sources[number % 2])
+            return publish_version(root, sources[number % 2], f"state-{number}")
         except ConflictError:
             return "conflict"
 
@@ -218,12 +220,12 @@ def test_damage_before_the_publication_is_replaced_by_the_right_bytes(
     version = version_of(root, source)
     name, (num_bytes, digest) = next(iter(Version.open(source).manifest.file_digests().items()))
     version.file(name, digest).write_atomic(lambda file: file.write(bytes(num_bytes)))
-    assert publish_into(root, source) == "published"
+    assert publish_version(root, source) == "published"
     assert is_whole(version)
 
 
 def test_damage_after_it_is_found_and_named(root: Location, source: Path) -> None:
-    publish_into(root, source)
+    publish_version(root, source)
     version = version_of(root, source)
     name, (num_bytes, digest) = next(iter(Version.open(source).manifest.file_digests().items()))
     version.file(name, digest).write_atomic(lambda file: file.write(bytes(num_bytes)))
@@ -244,36 +246,8 @@ def test_a_damaged_folder_is_not_published(root: Location, source: Path) -> None
     data[len(data) // 2] ^= 1
     (source / name).write_bytes(data)
     with pytest.raises(ChecksumError, match="expected"):
-        publish_into(root, source)
+        publish_version(root, source)
     assert not is_whole(version_of(root, source))
-
-
-def test_what_is_withdrawn_is_not_published_even_if_that_comes_late(
-    root: Location, source: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    mark = source.with_name(f"{source.name}.withdrawn")
-
-    def withdraw(point: str) -> None:
-        if point == "bucket.before_manifest":
-            mark.touch()
-
-    with monkeypatch.context() as patched:
-        patched.setattr(faults, "point", withdraw)
-        for _ in range(2):
-            with pytest.raises(WithdrawnError, match="nothing was published"):
-                publish_into(root, source)
-    assert not is_whole(version_of(root, source))
-    mark.unlink()
-    assert publish_into(root, source) == "published"
-
-
-def test_a_folder_elsewhere_is_no_version_to_publish(
-    root: Location, source: Path, tmp_path: Path
-) -> None:
-    copy = tmp_path / "copies" / source.parent.name / source.name
-    shutil.copytree(source, copy)
-    with pytest.raises(ConfigError, match="where its publication root has it"):
-        publish_into(root, copy)
 
 
 # --- roots ---------------------------------------------------------------------------------------
@@ -281,7 +255,7 @@ def test_a_folder_elsewhere_is_no_version_to_publish(
 
 def test_a_root_is_made_on_purpose(folder: Location, source: Path) -> None:
     with pytest.raises(RootError, match="trainfeed init s3://"):
-        publish_into(folder, source)
+        publish_version(folder, source)
     command = [sys.executable, "-m", "trainfeed", "init", folder.uri, "--json"]
     said = [
         json.loads(subprocess.run(command, capture_output=True, check=True, timeout=LIMIT_S).stdout)
@@ -290,7 +264,7 @@ def test_a_root_is_made_on_purpose(folder: Location, source: Path) -> None:
     assert [each["verdict"] for each in said] == ["made", "known"]
     assert init_bucket_root(folder)[0].id == said[0]["id"] == said[1]["id"]
     assert names(folder) == ["TRAINFEED.json"]
-    assert publish_into(folder, source) == "published"
+    assert publish_version(folder, source) == "published"
 
 
 def test_a_store_that_lets_two_win_is_refused(
@@ -315,5 +289,5 @@ def test_a_manifest_that_is_too_large_for_one_request_is_refused(
 ) -> None:
     monkeypatch.setattr(bucket_versions, "MOST_MANIFEST_BYTES", 100)
     with pytest.raises(UnsuitableStoreError, match="one request"):
-        publish_into(root, source)
+        publish_version(root, source)
     assert names(root) == ["TRAINFEED.json"]

@@ -22,6 +22,7 @@ from trainfeed.errors import ConflictError, FormatError, RootError, WithdrawnErr
 from trainfeed.files.stores import Location
 from trainfeed.upkeep.withdrawal import Maker, restore, withdraw
 from trainfeed.versions import decision_log
+from trainfeed.versions.bucket_objects import BucketVersion
 from trainfeed.versions.bucket_root import bucket_mark
 from trainfeed.versions.decision_log import DecisionLog, LogState
 from trainfeed.versions.history import actions
@@ -116,6 +117,23 @@ def test_a_withdrawal_before_the_announcement_leaves_nothing(project, other, mon
     with pytest.raises(WithdrawnError, match="nothing was published"):
         project.build(DAY, rebuild="to see")
     assert project.log.newest().versions == [f"{DAY}/g0001", f"{NEXT_DAY}/g0001"]
+
+
+def test_a_number_that_is_given_up_before_the_announcement_is_not_published(
+    project, other, monkeypatch
+) -> None:
+    def meanwhile(point: str) -> None:
+        if point == "bucket.before_manifest":
+            monkeypatch.setattr(faults, "point", lambda _: None)
+            decide(other.folder, "test", lambda: _write(other, f"versions/{DAY}/g0002.removed"))
+
+    monkeypatch.setattr(faults, "point", meanwhile)
+    with pytest.raises(ConflictError, match="its number is never used again"):
+        project.build(DAY, rebuild="to see")
+    assert project.log.newest().versions == [f"{DAY}/g0001", f"{NEXT_DAY}/g0001"]
+    assert not (
+        BucketVersion.at(project.bucket, "clicks", DAY, 2).folder / "MANIFEST.json"
+    ).exists()
 
 
 # --- two at once

@@ -10,6 +10,7 @@ import itertools
 import os
 import threading
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -19,12 +20,18 @@ from tests.unit.pipeline.clicks import batch, day
 from tests.unit.pipeline.conftest import make_project
 from tests.unit.pipeline.test_kill import variables
 from trainfeed import open_dataset
+from trainfeed.core import faults
+from trainfeed.core.config import RootPlace
+from trainfeed.errors import NotFoundError
 from trainfeed.files.stores import Location
+from trainfeed.upkeep.mirror import MirrorEnd, mirror
 from trainfeed.versions import DatasetFolder, Version, init_root
 from trainfeed.versions.bucket_objects import BucketVersion
+from trainfeed.versions.bucket_sweep import sweep_bucket
 from trainfeed.versions.decision_files import decision_files, read_decision
 from trainfeed.versions.decision_log import DecisionLog
 from trainfeed.versions.layout import generation_name
+from trainfeed.versions.state_folder import make_state
 
 DAYS = ["2024-03-01", "2024-03-02", "2024-03-03"]
 KEYS = ("AWS_ENDPOINT_URL", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
@@ -212,6 +219,44 @@ def test_a_conflict_in_a_bucket_is_refused_and_nothing_of_it_changes(ways, folde
     assert DecisionLog(ways.bucket / "clicks").newest() == before
     for name in ("TEST_S3_SECRET_KEY", "TEST_S3_ACCESS_KEY"):
         assert os.environ[name] not in done.stderr + done.stdout
+
+
+def copied(ways, monkeypatch, act):
+    """Mirror in this process, and act before the first manifest; return what was copied."""
+
+    def before_manifest(point):
+        if point == "bucket.before_manifest":
+            monkeypatch.setattr(faults, "point", lambda _: None)
+            act()
+
+    monkeypatch.setattr(faults, "point", before_manifest)
+    private = str(ways.project.path / "private")
+    places = (RootPlace(ways.project.env.root), RootPlace(private, ways.bucket.uri, True))
+    (report,) = mirror(*(MirrorEnd.open(each, "a root") for each in places))
+    return report.copied
+
+
+def test_what_is_withdrawn_while_it_is_copied_does_not_appear(ways, monkeypatch):
+    for tag in ("prod", "march"):
+        ways.decide("untag", "clicks", tag)
+    done = copied(ways, monkeypatch, lambda: ways.decide("withdraw", f"clicks/{DAYS[0]}"))
+    assert done == [f"{DAYS[2]}/g0001"]
+    require_equal_bucket(ways, ways.bucket)
+    version = BucketVersion.at(ways.bucket, "clicks", DAYS[0], 1)
+    assert not (version.folder / "MANIFEST.json").exists()
+
+
+def test_a_number_that_is_given_up_while_it_is_copied_does_not_appear(ways, monkeypatch, tmp_path):
+    """As the sweep gives up what was sent long ago: it deletes that from then on."""
+    other = DatasetFolder(tmp_path / "other", "clicks")
+    make_state(other.root, ways.bucket, is_private=True)
+    later = datetime.now(UTC) + timedelta(hours=1)
+    with pytest.raises(NotFoundError, match=r"g0001\.removed, which came while"):
+        copied(ways, monkeypatch, lambda: list(sweep_bucket(other, later)))
+    assert DecisionLog(ways.bucket / "clicks").newest().versions == []
+    assert not BucketVersion.at(ways.bucket, "clicks", DAYS[0], 1).folder.exists()
+    ways.finish(ways.project.env.root, ways.bucket.uri)
+    require_equal_bucket(ways, ways.bucket)
 
 
 def test_what_retention_removed_goes_from_a_bucket_when_it_is_asked_for(ways):

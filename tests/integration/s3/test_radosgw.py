@@ -15,6 +15,7 @@ from collections.abc import Iterator
 import pytest
 
 from services.radosgw import RadosGw
+from tests.integration.s3.bucket_projects import publish_version
 from tests.integration.s3.test_bucket_versions import (  # noqa: F401 - these run here, too
     root,
     source,
@@ -28,7 +29,6 @@ from tests.unit.files.stores.file_system_behaviour import race
 from tests.unit.processes import LIMIT_S
 from trainfeed.files.stores import Location
 from trainfeed.files.stores import s3 as _s3
-from trainfeed.versions.bucket_versions import publish_into
 
 PARTS = (
     "<CompleteMultipartUpload><Part><PartNumber>1</PartNumber><ETag>{}</ETag></Part>"
@@ -114,7 +114,7 @@ def test_no_manifest_goes_the_way_whose_condition_is_ignored(
         "put",
         lambda fs, path, *a, **o: (sent.append(f"one request: {path}"), put(fs, path, *a, **o))[1],
     )
-    assert publish_into(root, source) == "published"
+    assert publish_version(root, source) == "published"
     manifests = [each for each in sent if each.endswith("MANIFEST.json")]
     assert len(manifests) == 1
     assert manifests[0].startswith("one request: ")

@@ -5,15 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.integration.s3.bucket_projects import make_bucket_root, publish_version
 from tests.support.clicks_afar import DAYS, batches, opened
 from tests.unit.pipeline.conftest import make_project
 from trainfeed.errors import FormatError, NotFoundError, TruncatedError, WindowIncompleteError
 from trainfeed.files.stores import Location
 from trainfeed.files.stores import s3 as _s3
-from trainfeed.versions import bucket_root
 from trainfeed.versions.bucket_objects import BucketVersion
-from trainfeed.versions.bucket_root import init_bucket_root
-from trainfeed.versions.bucket_versions import publish_into
 
 
 @pytest.fixture
@@ -27,11 +25,10 @@ def project(tmp_path):
 @pytest.fixture
 def root(project, folder: Location, tmp_path, monkeypatch) -> Location:
     """A root in a bucket with both days; its probe is a test of its own."""
-    monkeypatch.setattr(bucket_root, "probe_bucket", lambda _: None)
     monkeypatch.setenv("TRAINFEED_CACHE", str(tmp_path / "cache"))
-    init_bucket_root(folder)
+    make_bucket_root(folder)
     for day in DAYS:
-        publish_into(folder, project.folder.version(day, 1))
+        publish_version(folder, project.folder.version(day, 1))
     return folder
 
 

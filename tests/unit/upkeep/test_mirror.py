@@ -15,7 +15,7 @@ from tests.unit.pipeline.clicks import batch, day
 from tests.unit.pipeline.conftest import make_project
 from tests.unit.pipeline.test_kill import variables
 from trainfeed import open_dataset
-from trainfeed.core import canonical_json
+from trainfeed.core import canonical_json, faults
 from trainfeed.core.config import RootPlace
 from trainfeed.files.records import ROOT_MARK_FILE, ROOT_MARKS
 from trainfeed.upkeep import mirror as mirror_module
@@ -134,6 +134,20 @@ def test_a_mirror_that_was_killed_shows_nothing_half_and_goes_on(mirrored, point
 
 def roots(mirrored):
     return mirrored.project.env.root, str(mirrored.path)
+
+
+def test_what_is_withdrawn_while_it_is_copied_does_not_appear(mirrored, monkeypatch):
+    def before_commit(point):
+        if point == "mirror.before_commit":
+            monkeypatch.setattr(faults, "point", lambda _: None)
+            mirrored.command("withdraw", f"clicks/{DAYS[0]}", *WHY)
+
+    monkeypatch.setattr(faults, "point", before_commit)
+    ends = [MirrorEnd.open(RootPlace(each), "a root") for each in roots(mirrored)]
+    (report,) = mirror_module.mirror(*ends)
+    assert report.copied == [f"{name}/g0001" for name in DAYS[1:]]
+    assert not mirrored.target.has_folder(DAYS[0], 1)
+    mirrored.require_equal()
 
 
 def test_two_mirrors_at_once_copy_each_version_once(mirrored):
