@@ -1,10 +1,10 @@
-"""Services of one daemon that answers over HTTP on the loopback."""
+"""Services that answer over HTTP on the loopback."""
 
 from __future__ import annotations
 
 import http.client
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar, Final
 
@@ -16,10 +16,10 @@ _ASK_S: Final = 5.0
 
 
 class HttpService(ABC):
-    """One daemon, and the address at which it answers.
+    """A daemon, the address at which it answers, and the daemons that it needs.
 
     Attributes:
-        name: Name of the service, of its port and of its folder in the home.
+        name: Name of the service, of its daemon and port, and of its folder in the home.
         PORTS: Name → preferred port.
         HEALTH: What answers with 200 as soon as the service is usable.
         START_S: Seconds after which a start has failed.
@@ -47,6 +47,11 @@ class HttpService(ABC):
         """``host:port`` of the daemon."""
         return f"{HOST}:{self.ports[self.name]}"
 
+    @property
+    def url(self) -> str:
+        """Address for clients."""
+        return f"http://{self.address}"
+
     def start(self, *, fresh: bool = False) -> None:
         """Start the daemon, if it does not run.
 
@@ -62,20 +67,24 @@ class HttpService(ABC):
     def wait(self, timeout_s: float | None = None) -> None:
         """Wait until the service answers."""
         wait_until(
-            self._usable, [self._daemon], what=self.name, timeout_s=timeout_s or self.START_S
+            self._usable, self._daemons(), what=self.name, timeout_s=timeout_s or self.START_S
         )
 
     def status(self) -> dict[str, int | None]:
         """Return process → pid."""
-        return {self._daemon.name: self._daemon.pid()}
+        return {daemon.name: daemon.pid() for daemon in self._daemons()}
 
     def stop(self) -> None:
-        """End the process."""
+        """End the processes."""
         stop_daemons([self._daemon])
 
-    def kill(self, daemon: str) -> None:  # noqa: ARG002 - there is one
-        """End the process with SIGKILL."""
-        self._daemon.kill()
+    def kill(self, daemon: str) -> None:
+        """End one process with SIGKILL."""
+        next(each for each in self._daemons() if each.name == daemon).kill()
+
+    def _daemons(self) -> Sequence[Daemon]:
+        """Return the daemon, and those that it needs."""
+        return [self._daemon]
 
     @abstractmethod
     def _spawn(self) -> None:

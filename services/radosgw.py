@@ -11,25 +11,25 @@ import hmac
 import http.client
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from email.utils import formatdate
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final
+from typing import ClassVar, Final
 
-from services._home import default_home, make_private, remembered_ports
+from services._home import make_private
+from services._http_service import HttpService
 from services._packages import install_packages, packages_unavailable
-from services._process import Daemon, ServiceError, run_tool, stop_daemons, wait_until
+from services._process import Daemon, ServiceError, run_tool
 from services.cephfs import PROGRAMS as CLUSTER_PROGRAMS
 from services.cephfs import CephCluster
 
-_HOST: Final = "127.0.0.1"
 _NAME: Final = "client.rgw.a"
 _PROGRAMS: Final = MappingProxyType({**CLUSTER_PROGRAMS, "radosgw": "radosgw"})
 _USER: Final = ("user", "create", "--uid=tests", "--display-name=tests")
 
 
-class RadosGw:
+class RadosGw(HttpService):
     """A server of objects with one account, on the loopback alone; a restart begins empty.
 
     Args:
@@ -37,22 +37,10 @@ class RadosGw:
     """
 
     name = "radosgw"
-    PORTS: Mapping[str, int] = MappingProxyType({"mon": 16790, "s3": 17071})
+    PORTS: ClassVar[Mapping[str, int]] = MappingProxyType({"mon": 16790, "radosgw": 17071})
+    HEALTH = "/"
+    START_S = 180.0
     BUCKET: Final = "tests"
-
-    def __init__(self, home: Path | None = None) -> None:
-        self.home = (home or default_home()).resolve() / self.name
-        self._daemon = Daemon("radosgw", self.home)
-
-    @property
-    def ports(self) -> Mapping[str, int]:
-        """Name → port, the same at every start of this home."""
-        return remembered_ports(self.home, self.PORTS)
-
-    @property
-    def url(self) -> str:
-        """Address for clients."""
-        return f"http://{_HOST}:{self.ports['s3']}"
 
     def unavailable(self) -> str | None:
         """Return what is missing to run the server here, or None."""
@@ -62,12 +50,8 @@ class RadosGw:
         """Install the packages of Ceph that are missing."""
         install_packages(_PROGRAMS)
 
-    def start(self, *, fresh: bool = False) -> None:
-        """Start cluster and server, if the server does not run."""
-        if fresh:
-            self.stop()
-        if self._daemon.pid() is not None:
-            return
+    def _spawn(self) -> None:
+        """Start cluster and server, and make its account."""
         make_private(self.home)
         # Its objects are in memory alone, and were lost with the last osd.
         self._cluster.stop()
@@ -81,32 +65,27 @@ class RadosGw:
         new.touch(0o600)
         new.write_text(f"{keys['access_key']} {keys['secret_key']}")
         new.replace(self._keys_file)
-        address = f"beast endpoint={_HOST}:{self.ports['s3']}"
-        options = ["-n", _NAME, "-f", "--rgw-frontends", address]
+        options = ["-n", _NAME, "-f", "--rgw-frontends", f"beast endpoint={self.address}"]
         self._daemon.spawn([*self._cluster.command_line("radosgw"), *options])
 
-    def wait(self, timeout_s: float = 180.0) -> None:
+    def wait(self, timeout_s: float | None = None) -> None:
         """Wait until the server answers, and make its bucket."""
-        daemons = [self._daemon, *self._cluster.daemons.values()]
-        wait_until(self._usable, daemons, what=self.name, timeout_s=timeout_s)
+        super().wait(timeout_s)
         status, said = self.ask("PUT", f"/{self.BUCKET}")
         if status != http.client.OK:
             raise ServiceError(f"{self.name}: expected a new bucket, got {status}: {said}")
 
-    def status(self) -> dict[str, int | None]:
-        """Return process → pid."""
-        daemons = (self._daemon, *self._cluster.daemons.values())
-        return {daemon.name: daemon.pid() for daemon in daemons}
-
     def stop(self) -> None:
         """End server and cluster; the objects are lost."""
-        stop_daemons([self._daemon])
+        super().stop()
         self._cluster.stop()
         shutil.rmtree(self._cluster_home, ignore_errors=True)
 
-    def kill(self, daemon: str) -> None:
-        """End one daemon with SIGKILL."""
-        {self._daemon.name: self._daemon, **self._cluster.daemons}[daemon].kill()
+    def _forget(self) -> None:
+        """Its objects were lost with the cluster."""
+
+    def _daemons(self) -> Sequence[Daemon]:
+        return [self._daemon, *self._cluster.daemons.values()]
 
     def keys(self) -> tuple[str, str]:
         """Return the access key and the secret key of this start."""
@@ -139,12 +118,6 @@ class RadosGw:
         command = [*self._cluster.command_line(program), *arguments]
         return run_tool(command, what=self.name, timeout_s=120.0)
 
-    def _usable(self) -> bool:
-        try:
-            return self.ask("GET", "/")[0] == http.client.OK
-        except (OSError, http.client.HTTPException):
-            return False
-
     def ask(self, method: str, path: str, body: bytes = b"", **headers: str) -> tuple[int, str]:
         """Send a request that is signed as the first version of the protocol does.
 
@@ -163,7 +136,7 @@ class RadosGw:
         digest = hmac.digest(secret.encode(), text.encode(), "sha1")
         signed = f"AWS {access}:{base64.b64encode(digest).decode()}"
         more = {name.replace("_", "-"): value for name, value in headers.items()}
-        connection = http.client.HTTPConnection(_HOST, self.ports["s3"], timeout=10)
+        connection = http.client.HTTPConnection(self.address, timeout=10)
         try:
             all_headers = {"Date": date, "Authorization": signed, **more}
             connection.request(method, path, body, all_headers)

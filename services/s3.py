@@ -42,11 +42,6 @@ class S3(HttpService):
         self._program = GoProgram("versitygw", _MODULE, _PACKAGE, service="s3", is_fast=True)
 
     @property
-    def url(self) -> str:
-        """Address for clients."""
-        return f"http://{self.address}"
-
-    @property
     def program(self) -> Path:
         """The program of the server, where ``install`` builds it."""
         return self._program.path
