@@ -267,7 +267,8 @@ class PreprocessOperator(UnitOperator):
         from trainfeed.pipeline.workers.pool import start_workers
 
         # The workers start while this process still imports modules.
-        start_workers(build.spec.resources.processes)
+        with_keys = build.env.uses_object_stores
+        start_workers(build.spec.resources.processes, with_keys=with_keys)
         from trainfeed.pipeline.preprocess import preprocess
 
         return preprocess(build, self.unit)

@@ -116,7 +116,7 @@ def _run_in_worker(
         stage, replace(build, env=replace(env, kafka=recorded, registries={}, catalogs={})), unit
     )
     try:
-        (report,) = run_jobs([job], _NO_LIMITS, str)
+        (report,) = run_jobs([job], _NO_LIMITS, str, with_keys=env.uses_object_stores)
     except Death as death:
         how, remedy = memory_ran_out(spec, death) or (
             f"ended by {death.cause} {death.detail}",
@@ -248,7 +248,7 @@ def build(
     on_stage("plan")
     if not DatasetFolder(Path(env.root), spec.name).interval(interval.name).exists():
         # It will be built: workers start while this process imports and plans.
-        _start_workers(spec)
+        _start_workers(spec, env)
     with without_collection():
         from trainfeed.pipeline.plan import plan
 
@@ -277,9 +277,10 @@ def build(
     return BuildReport(published, verdict, reads, seconds, planned.note)
 
 
-def _start_workers(spec: DatasetSpec) -> None:
+def _start_workers(spec: DatasetSpec, env: Environment) -> None:
     """Start the workers of a build; those of the engine spark are in its executors."""
-    start_workers(0 if spec.preprocess.engine == "spark" else spec.resources.processes)
+    count = 0 if spec.preprocess.engine == "spark" else spec.resources.processes
+    start_workers(count, with_keys=env.uses_object_stores)
 
 
 def _mark_training(build: Build, generation: str, why_none: str | None) -> None:
@@ -301,7 +302,7 @@ def _run(
     seconds: dict[str, float],
 ) -> tuple[PublishReport, int]:
     """Run all tasks; return the report of ``publish``, and the number of source reads."""
-    _start_workers(build.spec)
+    _start_workers(build.spec, build.env)
     with without_collection():
         from trainfeed.pipeline.build_attempts import build_attempt
 

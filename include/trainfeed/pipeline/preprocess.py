@@ -72,7 +72,12 @@ def run_function(stage: Stage, ranges: list[int], target: Location) -> list[Prep
     ]
     limits = WorkerLimits(resources.time_limit.total_seconds(), resources.worker_memory_bytes)
     try:
-        return run_jobs(jobs, limits, lambda _: faults.point("preprocess.after_range"))
+        return run_jobs(
+            jobs,
+            limits,
+            lambda _: faults.point("preprocess.after_range"),
+            with_keys=stage.env.uses_object_stores,
+        )
     except Death as death:
         raise explain(stage, death) from death
 

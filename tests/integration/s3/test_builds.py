@@ -17,7 +17,7 @@ from tests.unit.pipeline.conftest import make_project
 from tests.unit.pipeline.log_project import DAY, make_log_project
 from tests.unit.processes import LIMIT_S
 from tests.unit.upkeep.retention.landing.landings import prune
-from trainfeed.core.config import environment_from_environ, worker_environ
+from trainfeed.core.config import environment_from_environ
 from trainfeed.errors import (
     ConfigError,
     NotFoundError,
@@ -189,11 +189,6 @@ def _second_fails(delete):
         delete(fs, path, recursive=recursive)
 
     return fails
-
-
-def test_workers_have_keys_only_when_a_bucket_was_named(folder):
-    assert folder.fs.scheme == "s3"
-    assert "AWS_SECRET_ACCESS_KEY" in worker_environ()
 
 
 def test_a_build_into_a_bucket_needs_a_folder_for_its_plans(projects, folder, monkeypatch):

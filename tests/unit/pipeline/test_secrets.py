@@ -1,13 +1,18 @@
 """A preprocessing function sees no credentials of the process that runs it."""
 
-from dataclasses import replace
+import os
+import sys
+from dataclasses import dataclass, replace
 
 import pytest
 
-from trainfeed.core.config import KafkaSettings, variables
+from tests.unit.processes import LIMIT_S
+from trainfeed.core.config import Environment, KafkaSettings, worker_environ
+from trainfeed.files.stores import Location
 from trainfeed.pipeline import local as _parallel
 from trainfeed.pipeline import local as pipeline
 from trainfeed.pipeline import preprocess as _function_run
+from trainfeed.pipeline.workers import pool as _engine
 
 LOOKS = """
 import os
@@ -39,13 +44,21 @@ SECRETS = (
     "AWS_SECRET_ACCESS_KEY",
     "PGPASSWORD",
 )
+URI = "s3://bucket/x"
+IN_BUCKET = {
+    "kafka": {"kafka_default": KafkaSettings(recorded=URI)},
+    "landing": URI,
+    "logs": {"hdfs_default": URI},
+    "work": URI,
+}
 
 
 @pytest.fixture(autouse=True)
 def secrets_around(no_worker, monkeypatch):
-    monkeypatch.setattr(variables._ObjectStores, "are_used", False)
     for name in SECRETS:
         monkeypatch.setenv(name, "canary")
+    # What this process reads itself gives nothing to its workers.
+    Location.parse(URI)
 
 
 @pytest.mark.parametrize("mode", ["record", "batch"])
@@ -59,16 +72,41 @@ def test_a_function_sees_no_credentials_in_its_environment(project, mode):
     assert project.build()["samples"] > 0
 
 
-@pytest.mark.parametrize("place", ["landing", "work", "logs"])
-def test_workers_get_keys_of_object_stores_only_if_a_place_is_in_one(project, place, monkeypatch):
-    # Another test of this process may have named a bucket.
-    for name in ("are_used", "have_root"):
-        monkeypatch.setattr(variables._ObjectStores, name, False)
-    assert "AWS_SECRET_ACCESS_KEY" not in variables.worker_environ()
-    uri = "s3://bucket/x"
-    replace(project.env, **{place: {"hdfs_default": uri} if place == "logs" else uri})
-    assert variables.worker_environ()["AWS_SECRET_ACCESS_KEY"] == "canary"
-    assert "AWS_SECRET_ACCESS_KEY" not in variables.training_environ("package", {})
+@dataclass(frozen=True)
+class Names:
+    """A job that tells the names of the variables of its worker."""
+
+    label = "names"
+
+    def run(self, _desk):
+        return list(os.environ)
+
+
+@pytest.mark.parametrize("place", IN_BUCKET)
+def test_workers_get_keys_of_object_stores_only_if_a_place_is_in_one(project, place):
+    far = replace(project.env, **{place: IN_BUCKET[place]})
+    of_root = replace(project.env, bucket=URI)
+    for env, is_wanted in ((project.env, False), (far, True), (of_root, False)):
+        limits = _engine.WorkerLimits(LIMIT_S, sys.maxsize)
+        found = _engine.run_jobs([Names()], limits, str, with_keys=env.uses_object_stores)
+        assert ("AWS_SECRET_ACCESS_KEY" in found[0]) is is_wanted
+
+
+@pytest.mark.parametrize("with_keys", [False, True])
+def test_every_worker_of_a_build_is_started_as_its_places_say(project, monkeypatch, with_keys):
+    project.edit("seed: 7", "seed: 7\nresources: {processes: 2, records_per_task: 50}")
+    monkeypatch.setattr(Environment, "uses_object_stores", with_keys)
+    new_worker, started = _engine.new_worker, []
+
+    def noted(**how):
+        started.append(how["with_keys"])
+        return new_worker(**how)
+
+    monkeypatch.setattr(_engine, "new_worker", noted)
+    if with_keys:
+        (project.env.datasets / "clicks" / "preprocess.py").write_text(LOOKS.replace("not f", "f"))
+    project.build()
+    assert set(started) == {with_keys}
 
 
 def test_no_kafka_settings_travel_to_the_processes_of_functions(project, monkeypatch):
@@ -78,9 +116,9 @@ def test_no_kafka_settings_travel_to_the_processes_of_functions(project, monkeyp
     env = replace(project.env, kafka={"kafka_default": settings})
     run_jobs, seen = _function_run.run_jobs, []
 
-    def noted(jobs, *rest):
+    def noted(jobs, *rest, **how):
         seen.extend(jobs)
-        return run_jobs(jobs, *rest)
+        return run_jobs(jobs, *rest, **how)
 
     monkeypatch.setattr(_function_run, "run_jobs", noted)
     replace(project, env=env).build()
@@ -95,9 +133,9 @@ def test_no_kafka_settings_travel_to_processes_that_take_other_tasks(project, mo
     project.edit("seed: 7", "seed: 7\nresources: {processes: 2, records_per_task: 50}")
     run_jobs, seen = _parallel.run_jobs, []
 
-    def noted(jobs, *rest):
+    def noted(jobs, *rest, **how):
         seen.extend(jobs)
-        return run_jobs(jobs, *rest)
+        return run_jobs(jobs, *rest, **how)
 
     monkeypatch.setattr(_parallel, "run_jobs", noted)
     replace(project, env=env).build()
@@ -113,7 +151,5 @@ def test_a_cluster_is_read_by_the_process_that_has_its_settings(project):
 
 @pytest.mark.parametrize("name", ["HADOOP_USER_NAME", "HADOOP_CONF_DIR", "KRB5CCNAME"])
 def test_what_storage_needs_reaches_the_processes(monkeypatch, name):
-    from trainfeed.core.config import worker_environ
-
     monkeypatch.setenv(name, "/x")
     assert worker_environ()[name] == "/x"

@@ -78,8 +78,6 @@ from trainfeed.core.config.variables import (
     service_files,
     spark_environ,
     training_environ,
-    use_object_stores,
-    use_root_in_bucket,
     worker_environ,
 )
 
@@ -125,7 +123,5 @@ __all__ = [
     "service_files",
     "spark_environ",
     "training_environ",
-    "use_object_stores",
-    "use_root_in_bucket",
     "worker_environ",
 ]

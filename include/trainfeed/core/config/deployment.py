@@ -17,8 +17,6 @@ from trainfeed.core.config.variables import (
     root_place,
     setting,
     shown,
-    use_object_stores,
-    use_root_in_bucket,
 )
 from trainfeed.core.datacenters import local_source, local_target
 from trainfeed.errors import AccessDeniedError, ConfigError
@@ -223,12 +221,16 @@ class Environment:
     bucket: str | None = None
     is_root_private: bool = field(default=False, compare=False)
 
-    def __post_init__(self) -> None:
-        # Before anything is read there: workers may be started earlier.
-        if any(uri.startswith("s3://") for uri in (self.landing, self.work, *self.logs.values())):
-            use_object_stores()
-        if self.bucket is not None:
-            use_root_in_bucket()
+    @property
+    def uses_object_stores(self) -> bool:
+        """Whether workers read or write in a bucket, and so get keys of object stores.
+
+        The root does not count: what they make is published by their parent. Without such a place
+        the keys may be there for another program, and workers run the code of data sets.
+        """
+        recorded = (topics.recorded or "" for topics in self.kafka.values())
+        places = (self.landing, self.work, *self.logs.values(), *recorded)
+        return any(place.startswith("s3://") for place in places)
 
     def refuse_public_root(self) -> None:
         """Refuse to write to a root that was named as ``pfs://public/…``.

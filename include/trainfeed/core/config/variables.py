@@ -347,16 +347,18 @@ _OF_SPARK: Final = (
 _EXECUTOR_FOLDERS: Final = "SPARK_LOCAL_DIRS"
 
 
-def training_environ(package: str, job: Mapping[str, str]) -> dict[str, str]:
+def training_environ(
+    package: str, job: Mapping[str, str], *, with_keys: bool = False
+) -> dict[str, str]:
     """Return the variables for a training process: those that programs need, no credentials.
-
-    Keys of object stores are among them only if the publication root is in a bucket.
 
     Args:
         package: Folder of the package trainfeed; becomes the first of ``PYTHONPATH``.
         job: Variables of the job.
+        with_keys: Whether keys of object stores are among them, and the cache for what is read
+            there.
     """
-    kept = _kept((*_INHERITED, *(_OF_FAR_ROOT if _ObjectStores.have_root else ())))
+    kept = _kept((*_INHERITED, *(_OF_FAR_ROOT if with_keys else ())))
     paths = [package, *filter(None, [os.environ.get("PYTHONPATH")])]
     # No bytecode: Python compares a cached compilation by size and second only, while the code of a
     # job is identified by a digest.
@@ -382,30 +384,6 @@ def bash_words() -> tuple[str, str] | None:
 def name_bash_words(words: str, number: int) -> None:
     """Tell what completes in this process other words than bash has told."""
     os.environ.update(zip(_OF_BASH, (words, str(number)), strict=True))
-
-
-class _ObjectStores:
-    """Whether a place in an object store was named in this process."""
-
-    are_used = False
-    have_root = False
-
-
-def use_object_stores() -> None:
-    """Give the keys of object stores to workers that are started from now on.
-
-    Workers that read and write no object store get no keys: the keys may be there for another
-    program, and workers run the code of data sets.
-    """
-    _ObjectStores.are_used = True
-
-
-def use_root_in_bucket() -> None:
-    """Give the keys of object stores to trainings that are started from now on.
-
-    They read their versions there. Workers do not: what builds make is published by their parent.
-    """
-    _ObjectStores.have_root = True
 
 
 def object_store_address() -> tuple[str, Path | None]:
@@ -442,19 +420,21 @@ def name_object_store(settings: Mapping[str, str]) -> None:
     os.environ.update(settings)
 
 
-def worker_environ() -> dict[str, str]:
+def worker_environ(*, with_keys: bool = False) -> dict[str, str]:
     """Return the variables for a process that runs preprocessing functions.
 
     Besides the variables that programs need, these are the ones for clients of storage: the
-    process reads landing files or logs, and writes spill files. Keys are among them only for
-    object stores, and only if ``use_object_stores`` was called.
+    process reads landing files or logs, and writes spill files.
+
+    Args:
+        with_keys: Whether keys of object stores are among them: ``Environment.uses_object_stores``.
     """
-    return _kept((*_INHERITED, *_OF_STORAGE, *_object_stores()))
+    return _kept((*_INHERITED, *_OF_STORAGE, *(_OF_OBJECT_STORES if with_keys else ())))
 
 
-def spark_environ() -> dict[str, str]:
-    """Return the variables for ``spark-submit``: what it and clients of storage need."""
-    return _kept((*_INHERITED, *_OF_STORAGE, *_OF_SPARK, *_object_stores()))
+def spark_environ(*, with_keys: bool = False) -> dict[str, str]:
+    """Return the variables for ``spark-submit``: those of ``worker_environ``, and its own."""
+    return {**worker_environ(with_keys=with_keys), **_kept(_OF_SPARK)}
 
 
 def executor_environ() -> dict[str, str]:
@@ -465,10 +445,6 @@ def executor_environ() -> dict[str, str]:
 def local_folder_of_executor() -> str | None:
     """Return a folder that Spark removes with its executor; None outside of an executor."""
     return os.environ.get(_EXECUTOR_FOLDERS, "").split(",")[0] or None
-
-
-def _object_stores() -> tuple[str, ...]:
-    return _OF_OBJECT_STORES if _ObjectStores.are_used else ()
 
 
 def _kept(names: Iterable[str]) -> dict[str, str]:

@@ -298,10 +298,8 @@ def _webhdfs(address: str, user: str | None) -> FileSystem:
 
 
 def _s3(bucket: str) -> FileSystem:
-    from trainfeed.core.config import use_object_stores
     from trainfeed.files.stores.s3 import S3FileSystem
 
-    use_object_stores()
     return S3FileSystem(bucket)
 
 

@@ -140,9 +140,12 @@ class Submission:
         command: The command.
         python: Interpreter of the driver, by which ``spark-submit`` finds its own home; None leaves
             it to Spark.
+        with_keys: Whether it gets keys of object stores.
     """
 
-    def __init__(self, command: Sequence[str], python: str | None = None) -> None:
+    def __init__(
+        self, command: Sequence[str], python: str | None = None, *, with_keys: bool = False
+    ) -> None:
         own = {} if python is None else {"PYSPARK_PYTHON": python, "PYSPARK_DRIVER_PYTHON": python}
         # The kernel ends it with the thread that starts it: that thread waits for it below.
         self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
@@ -150,7 +153,7 @@ class Submission:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            env={**spark_environ(), **own},
+            env={**spark_environ(with_keys=with_keys), **own},
             process_group=0,
         )
         self._tail: deque[str] = deque(maxlen=_TAIL_LINES)

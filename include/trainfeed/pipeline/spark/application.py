@@ -106,7 +106,11 @@ class SparkApplication:
             command = command_of(self._cluster, name, shipment, options, folder.job_uri)
             if self._cancelled.is_set():
                 raise _ended_by_its_task()
-            self._submission = Submission(command, self._cluster.interpreter())
+            self._submission = Submission(
+                command,
+                self._cluster.interpreter(),
+                with_keys=self._build.env.uses_object_stores,
+            )
             if self._cancelled.is_set():  # meanwhile, when there was no submission to end
                 self._submission.cancel()
             status = self._submission.wait(self._tell)

@@ -133,11 +133,14 @@ class WorkerProcess(ProgramChild):
         place: Position of its function.
         is_idle: Whether the worker waits for a job.
         was_told_to_end: Whether this process has ended the worker.
+
+    Args:
+        with_keys: Whether it gets keys of object stores.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, with_keys: bool = False) -> None:
         token = uuid.uuid4().hex
-        self._environ = worker_environ()
+        self._environ = worker_environ(with_keys=with_keys)
         progress = os.memfd_create("trainfeed-progress")
         # Its memory stays mapped.
         with ExitStack() as files:
@@ -169,9 +172,9 @@ class WorkerProcess(ProgramChild):
         # A worker that was told to end may still be there for a moment.
         return not self.was_told_to_end and not self.has_ended()
 
-    def has_environ_of_now(self) -> bool:
+    def has_environ_of_now(self, *, with_keys: bool) -> bool:
         """Return whether a worker that is started now would get the same variables."""
-        return self._environ == worker_environ()
+        return self._environ == worker_environ(with_keys=with_keys)
 
     def submit(self, job: Job[object]) -> None:
         """Send a job; one at a time.
@@ -312,7 +315,11 @@ _Result = TypeVar("_Result")
 
 
 def run_jobs(
-    jobs: Sequence[Job[_Result]], limits: WorkerLimits, on_piece: Callable[[int], object]
+    jobs: Sequence[Job[_Result]],
+    limits: WorkerLimits,
+    on_piece: Callable[[int], object],
+    *,
+    with_keys: bool = False,
 ) -> list[_Result]:
     """Run every job in a separate worker, all at once.
 
@@ -320,6 +327,7 @@ def run_jobs(
         jobs: The jobs, at least one.
         limits: Limits of each job.
         on_piece: Called with the index of every range that is done.
+        with_keys: Whether the workers get keys of object stores.
 
     Returns:
         The results in the order of ``jobs``.
@@ -328,15 +336,15 @@ def run_jobs(
         TrainFeedError: The first error of a job; the others are ended.
         Death: A worker died, or exceeded a limit.
     """
-    with _leased(len(jobs), limits.memory_bytes) as workers:
+    with _leased(len(jobs), limits.memory_bytes, with_keys=with_keys) as workers:
         for worker, job in zip(workers, jobs, strict=True):
             worker.submit(job)
         return _results_of(workers, limits, on_piece)
 
 
-def start_workers(count: int) -> None:
+def start_workers(count: int, *, with_keys: bool = False) -> None:
     """Start workers until ``count`` are idle; returns before they are ready."""
-    with _leased(min(count, _MAX_IDLE)):
+    with _leased(min(count, _MAX_IDLE), with_keys=with_keys):
         pass
 
 
@@ -417,18 +425,22 @@ _busy: set[WorkerProcess] = set()
 
 
 @contextmanager
-def _leased(count: int, memory_bytes: int = sys.maxsize) -> Iterator[list[WorkerProcess]]:
+def _leased(
+    count: int, memory_bytes: int = sys.maxsize, *, with_keys: bool = False
+) -> Iterator[list[WorkerProcess]]:
     """Yield ``count`` workers; those that are still busy at the end are killed.
 
     Args:
         count: Number of workers.
         memory_bytes: Most memory of an idle worker that is used again: memory left by its earlier
             jobs must not count against the next.
+        with_keys: Whether they get keys of object stores.
     """
     workers: list[WorkerProcess] = []
     try:
         for _ in range(count):
-            workers.append(_idle_worker(memory_bytes) or new_worker())
+            found = _idle_worker(memory_bytes, with_keys=with_keys)
+            workers.append(found or new_worker(with_keys=with_keys))
             with _lock:
                 _busy.add(workers[-1])
         yield workers
@@ -444,18 +456,18 @@ def _leased(count: int, memory_bytes: int = sys.maxsize) -> Iterator[list[Worker
                 worker.kill()
 
 
-def new_worker() -> WorkerProcess:
+def new_worker(*, with_keys: bool = False) -> WorkerProcess:
     """Start a worker; the caller ends it with ``kill``."""
-    return _nursery.submit(WorkerProcess).result()
+    return _nursery.submit(WorkerProcess, with_keys=with_keys).result()
 
 
-def _idle_worker(memory_bytes: int) -> WorkerProcess | None:
+def _idle_worker(memory_bytes: int, *, with_keys: bool) -> WorkerProcess | None:
     while True:
         with _lock:
             if not _idle:
                 return None
             worker = _idle.pop()
-        is_fit = worker.is_alive and worker.has_environ_of_now()
+        is_fit = worker.is_alive and worker.has_environ_of_now(with_keys=with_keys)
         if is_fit and worker.rss_bytes() <= memory_bytes:
             return worker
         worker.kill()

@@ -18,6 +18,7 @@ from trainfeed.training.jobs.job_file import JobRoots, JobSpec
 from trainfeed.training.jobs.rank_process import RankProcess, end_leftovers, wait_for_end
 from trainfeed.training.jobs.record import JobRecord
 from trainfeed.training.jobs.states import REJECTED, RETRYABLE, JobLook, JobState
+from trainfeed.versions.bucket_root import bucket_mark
 
 # --- The error that a failed rank means for its job: run it again, or change the code
 
@@ -189,7 +190,9 @@ def _start(job: JobSpec, record: JobRecord, rank: int, roots: JobRoots) -> RankP
     command = [sys.executable, "-m", _RUNTIME, str(record.home), str(rank), str(os.getpid())]
     package = str(Path(trainfeed.__file__).parent.parent)
     places = {JOB_ROOT: str(roots.root), JOB_CODE: str(roots.code)}
-    environment = training_environ(package, {**job.environment, **places})
+    # It reads its versions where the root is.
+    with_keys = roots.root is not None and bucket_mark(roots.root) is not None
+    environment = training_environ(package, {**job.environment, **places}, with_keys=with_keys)
     return RankProcess(
         command, home=record.home, rank=rank, environment=environment, log=record.log(rank)
     )

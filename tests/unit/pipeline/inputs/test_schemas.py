@@ -336,9 +336,9 @@ def test_a_build_that_is_killed_between_two_schemas_goes_on(avro, registry):
 def test_no_settings_of_a_registry_travel_to_the_processes_of_functions(avro, monkeypatch):
     run_jobs, seen = stage_preprocess.run_jobs, []
 
-    def noted(jobs, *rest):
+    def noted(jobs, *rest, **how):
         seen.extend(jobs)
-        return run_jobs(jobs, *rest)
+        return run_jobs(jobs, *rest, **how)
 
     for module in (stage_preprocess, local):
         monkeypatch.setattr(module, "run_jobs", noted)

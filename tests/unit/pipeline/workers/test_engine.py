@@ -171,10 +171,10 @@ def test_a_function_that_closes_its_output_keeps_nobody_busy(project, monkeypatc
 def test_workers_that_were_started_before_one_could_not_be_are_not_lost(monkeypatch):
     new_worker, started = _engine.new_worker, []
 
-    def scarce():
+    def scarce(**how):
         if started:
             raise OSError(errno.EAGAIN, "no more processes")
-        started.append(new_worker())
+        started.append(new_worker(**how))
         return started[0]
 
     monkeypatch.setattr(_engine, "new_worker", scarce)

@@ -9,10 +9,11 @@ import pytest
 
 from trainfeed.core.process_ties import has_ended
 from trainfeed.errors import JobFailedError, JobKilledError, JobRejectedError, Outcome
-from trainfeed.training.jobs import REJECTED, RETRYABLE, JobRoots, JobSpec, LocalLauncher
+from trainfeed.training.jobs import REJECTED, RETRYABLE, JobRecord, JobRoots, JobSpec, LocalLauncher
 from trainfeed.training.jobs import local as _local_job
 from trainfeed.training.jobs.local import Ended, ended_error
 from trainfeed.training.jobs.rank_process import RankProcess
+from trainfeed.versions.bucket_root import BUCKET, FOLLOWED, FollowedBucket
 
 
 def shells(*scripts):
@@ -72,6 +73,18 @@ def test_a_rank_that_ends_like_one_that_refuses_its_job_and_says_nothing(tmp_pat
 
 LAUNCHER = LocalLauncher(JobRoots(None, None))
 JOB = JobSpec.model_construct(name="clicks-1", entry="train:main", environment={}, ranks=1)
+
+
+@pytest.mark.parametrize("is_in_bucket", [False, True])
+def test_a_rank_gets_keys_of_object_stores_only_if_its_root_is_in_one(
+    tmp_path, monkeypatch, is_in_bucket
+):
+    if is_in_bucket:
+        FOLLOWED.write_once(tmp_path / BUCKET, FollowedBucket("s3://lake/sets", "an id", False))
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "canary")
+    monkeypatch.setattr(_local_job, "RankProcess", lambda *_, environment, **__: environment)
+    found = _local_job._start(JOB, JobRecord(tmp_path), 0, JobRoots(tmp_path, tmp_path))
+    assert ("AWS_SECRET_ACCESS_KEY" in found) is is_in_bucket
 
 
 @pytest.fixture
