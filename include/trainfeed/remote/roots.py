@@ -444,7 +444,7 @@ class RemoteRoot:
     @property
     def bucket(self) -> Location | None:
         """The root, if it is in a bucket, where leases are written; else None."""
-        return self.location if self.location.fs.scheme == S3FileSystem.scheme else None
+        return self.location if isinstance(self.location.fs, S3FileSystem) else None
 
     @classmethod
     def open(
@@ -522,9 +522,9 @@ class RemoteRoot:
             os.close(fd)
 
     def _files(self) -> RootFiles:
-        if self.location.fs.scheme == S3FileSystem.scheme:
-            return BucketFiles(self.location, self.copies)
-        if self.location.fs.scheme == HttpsFiles.scheme:
+        if self.bucket is not None:
+            return BucketFiles(self.bucket, self.copies)
+        if isinstance(self.location.fs, HttpsFiles):
             return IndexedFiles(self.location)
         return ListedFiles(self.location)
 
@@ -559,7 +559,7 @@ class RemoteRoot:
 
     def _shards(self, home: Location, version: Version, split: str) -> list[Location]:
         names = [path.name for path in version.shard_paths(split, sizes=False)]
-        if self.location.fs.scheme != S3FileSystem.scheme:
+        if self.bucket is None:
             return [home / name for name in names]
         digests = version.manifest.file_digests()
         return [BucketVersion(home).file(name, digests[name][1]) for name in names]
