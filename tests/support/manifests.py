@@ -1,4 +1,6 @@
-"""Manifests that tests make by hand, with an account that agrees with their samples."""
+"""Manifests: what tests make by hand, with an account that agrees, and what they look at."""
+
+from collections import Counter
 
 
 def accounted(values):
@@ -14,3 +16,11 @@ def accounted(values):
         sums = {"samples": 0 if number else samples, "s1": "0" * 16, "s2": "0" * 16}
         ledger[source] = {"read": leaf, "valid": leaf | sums, "quarantined": leaf, "filtered": {}}
     return {**values, "inputs": inputs, "sources": sorted(inputs), "ledger": ledger}
+
+
+def read_by_member(manifest):
+    """How many records a version of a union has read of each member."""
+    found = Counter()
+    for source, account in manifest.ledger.items():
+        found[source.partition("/")[0]] += account["read"]["records"]
+    return found

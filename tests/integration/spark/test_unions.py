@@ -3,17 +3,15 @@
 import pytest
 
 from tests.integration.spark.conftest import Case
-from tests.unit.pipeline.inputs.avro_clicks import KEY, NEW, OLD, FakeRegistry
+from tests.support.manifests import read_by_member
+from tests.unit.pipeline.inputs.avro_clicks import fake_registry
 from tests.unit.pipeline.unions.every_kind import DAYS, MEMBERS, PER_DAY, make_union_project
-from trainfeed.pipeline.inputs import registries
 from trainfeed.versions import Manifest
 
 
 @pytest.mark.parametrize("mode", ["record", "batch"])
 def test_both_engines_build_equal_versions_of_a_union(tmp_path, monkeypatch, mode):
-    fake = FakeRegistry()
-    fake.known = {1: OLD, 2: NEW, 9: KEY}
-    monkeypatch.setattr(registries, "SchemaRegistry", fake)
+    fake_registry(monkeypatch)
     project = make_union_project(tmp_path / "sources")
     if mode == "batch":
         project.as_batches()
@@ -24,6 +22,6 @@ def test_both_engines_build_equal_versions_of_a_union(tmp_path, monkeypatch, mod
     there.build()
     assert there.digest == here.digest
     found, _ = Manifest.read(there.version)
-    assert sum(each["read"]["records"] for each in found.ledger.values()) == PER_DAY * len(MEMBERS)
+    assert read_by_member(found) == dict.fromkeys(MEMBERS, PER_DAY)
     assert found.quarantine["reasons"] == {"no_value": len(MEMBERS)}
     assert [each["id"] for each in found.schemas["writers"]] == [1, 2]

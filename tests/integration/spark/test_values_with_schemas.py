@@ -5,22 +5,17 @@ import pytest
 from tests.integration.spark.conftest import Case
 from tests.unit.pipeline.inputs.avro_clicks import (
     BATCH_CODE,
-    NEW,
-    OLD,
     RECORD_CODE,
-    FakeRegistry,
+    fake_registry,
     of_avro,
     record_days,
 )
-from trainfeed.pipeline.inputs import registries
 from trainfeed.versions import Manifest
 
 
 @pytest.mark.parametrize("code", [BATCH_CODE, RECORD_CODE], ids=["batch", "record"])
 def test_both_engines_build_equal_versions_of_two_writers(project, monkeypatch, tmp_path, code):
-    fake = FakeRegistry()
-    fake.known = {1: OLD, 2: NEW}
-    monkeypatch.setattr(registries, "SchemaRegistry", fake)
+    fake_registry(monkeypatch)
     avro = of_avro(project, code)
     record_days(avro, lambda _, number, value: b"{}" if number == 7 else value)
     case = Case(avro.spec, "2024-03-01", avro.env, 80).in_groups(3)

@@ -3,6 +3,7 @@
 import pytest
 
 from tests.unit.pipeline.clicks import CODE, SPEC, Project, batch, day
+from tests.unit.pipeline.inputs.avro_clicks import fake_registry
 from trainfeed.core.config import Environment, KafkaSettings
 from trainfeed.pipeline.workers import pool as _engine
 from trainfeed.versions import init_root
@@ -14,6 +15,11 @@ def no_worker():
     _engine.stop_workers()
     yield
     _engine.stop_workers()
+
+
+@pytest.fixture
+def registry(monkeypatch):
+    return fake_registry(monkeypatch)
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ import json
 from tests.support.avro import encode
 from tests.unit.pipeline.clicks import DAY_MS, START_MS, batch, event
 from trainfeed.errors import SourceUnreachableError
+from trainfeed.pipeline.inputs import registries
 from trainfeed.value_formats import WriterSchema
 
 OLD = {"type": "record", "name": "Click", "fields": [
@@ -82,6 +83,14 @@ class FakeRegistry:
 
     def close(self):
         pass
+
+
+def fake_registry(monkeypatch):
+    """Let one that knows the schemas of both writers answer in the place of all registries."""
+    fake = FakeRegistry()
+    fake.known = {1: OLD, 2: NEW, 9: KEY}
+    monkeypatch.setattr(registries, "SchemaRegistry", fake)
+    return fake
 
 
 def of_avro(project, code=BATCH_CODE):

@@ -15,7 +15,6 @@ from tests.unit.pipeline.inputs.avro_clicks import (
     OLD,
     READER,
     RECORD_CODE,
-    FakeRegistry,
     framed,
     of_avro,
     record_days,
@@ -38,7 +37,6 @@ from trainfeed.look.lineage.tracer import Tracer
 from trainfeed.pipeline import local
 from trainfeed.pipeline import preprocess as stage_preprocess
 from trainfeed.pipeline.ingest import ingest
-from trainfeed.pipeline.inputs import registries
 from trainfeed.pipeline.plan import plan
 from trainfeed.pipeline.preprocess import preprocess
 from trainfeed.pipeline.quarantine import raw_records
@@ -47,14 +45,6 @@ from trainfeed.pipeline.reports import Build
 from trainfeed.pipeline.review import preview_quarantine
 from trainfeed.readers import open_dataset
 from trainfeed.upkeep.repair import repair
-
-
-@pytest.fixture
-def registry(monkeypatch):
-    fake = FakeRegistry()
-    fake.known = {1: OLD, 2: NEW, 9: KEY}
-    monkeypatch.setattr(registries, "SchemaRegistry", fake)
-    return fake
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from tests.support.manifests import read_by_member
 from tests.unit.pipeline.clicks import DAY_MS, START_MS, batch, event
 from trainfeed import open_dataset
 from trainfeed.core.config import KafkaSettings
@@ -109,10 +110,6 @@ def read_keys(project, asked=f"{DAYS[0]}/{DAYS[-1]}"):
     return found
 
 
-def members_of(names):
-    return Counter(name.partition("/")[0] for name in names)
-
-
 def test_a_union_has_every_record_of_its_members_once(project):
     for day in DAYS:
         assert project.build(day)["verdict"] == "built"
@@ -128,10 +125,7 @@ def test_a_union_has_every_record_of_its_members_once(project):
         "zeta/logs:2024-03-01/part-0.gz",
         "zeta/logs:2024-03-01/part-1",
     ]
-    read = Counter()
-    for source, account in manifest.ledger.items():
-        read[source.partition("/")[0]] += account["read"]["records"]
-    assert read == dict.fromkeys(MEMBERS, PER_DAY)
+    assert read_by_member(manifest) == dict.fromkeys(MEMBERS, PER_DAY)
     assert manifest.imbalances() == []
 
 

@@ -209,6 +209,11 @@ class UnionProject(Project):
             parts = {0: [batch(records[0::2])], 1: [batch(records[1::2])]}
             record_topic(place, "clicks", uuid, parts, rows_per_file=64)
 
+    def mend(self):
+        """Let the function make a sample of what it refused."""
+        made = 'return {"value": 20000, "label": 0}  # ('
+        self.edit('raise Reject("no_value"', made, "preprocess.py")
+
     def as_batches(self):
         """Let the function get batches."""
         self.edit("input: record", "input: batch")

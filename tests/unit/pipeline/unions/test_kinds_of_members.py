@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from tests.support.manifests import read_by_member
 from tests.unit.pipeline.inputs.avro_clicks import KEY, NEW, OLD
 from tests.unit.pipeline.unions.every_kind import (
     DAYS,
@@ -39,16 +40,9 @@ from trainfeed.pipeline.reports import Build
 from trainfeed.pipeline.review import preview_quarantine
 from trainfeed.pipeline.stage import Stage
 
-MENDED = 'return {"value": 20000, "label": 0}  # ('
-
 
 def by_member(names):
     return Counter(name.partition("/")[0] for name in names)
-
-
-def mend(project):
-    """Let the function make a sample of what it refused."""
-    project.edit('raise Reject("no_value"', MENDED, "preprocess.py")
 
 
 def without(project, *names):
@@ -73,10 +67,7 @@ def test_every_record_of_every_kind_of_member_is_read_once(project):
         "topic/kafka:clicks/0",
         "topic/kafka:clicks/1",
     ]
-    read = Counter()
-    for source, account in manifest.ledger.items():
-        read[source.partition("/")[0]] += account["read"]["records"]
-    assert read == dict.fromkeys(MEMBERS, PER_DAY)
+    assert read_by_member(manifest) == dict.fromkeys(MEMBERS, PER_DAY)
     assert manifest.imbalances() == []
     assert manifest.quarantine["reasons"] == {"no_value": len(MEMBERS)}
     assert [each["part"] for each in manifest.schemas["readers"]] == ["framed/clicks.value"]
@@ -160,7 +151,7 @@ def test_writers_that_change_are_found_by_the_gate_of_the_schema(project):
 
 def test_a_replay_needs_neither_topics_nor_registry_nor_catalogue(project):
     project.build()
-    mend(project)
+    project.mend()
     assert without(project).build(replay=True)["verdict"] == "built"
     assert read_keys(project, DAYS[0]) == all_keys([0]) | {20_000: len(MEMBERS)}
 
@@ -184,7 +175,7 @@ def test_a_dry_run_says_what_each_member_would_read(project):
     assert not project.folder.interval(DAYS[0]).exists()
     project.build()
     assert dry_run(project.spec, project.interval(), project.env).verdict == "identical"
-    mend(project)
+    project.mend()
     report = dry_run(project.spec, project.interval(), project.env, rebuild="mended")
     landed = {each.source: each.landed_pieces for each in report.reads}
     assert {name.partition("/")[0] for name, pieces in landed.items() if pieces} == {
@@ -197,7 +188,7 @@ def test_quarantined_records_are_shown_and_previewed_whatever_member_they_are_of
     kept = quarantine_of_version(project.version())
     records = list(raw_records(kept))
     assert sorted(by_member(each.source for each in records)) == list(MEMBERS)
-    mend(project)
+    project.mend()
     report = preview_quarantine(project.spec, project.env, kept, reason=None, limit=100)
     assert (report.quarantined, report.valid, report.left_out) == (len(MEMBERS), len(MEMBERS), 0)
     # What has landed, and what the quarantine keeps, is enough.

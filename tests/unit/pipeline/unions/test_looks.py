@@ -16,7 +16,6 @@ from tests.unit.pipeline.unions.every_kind import (
 
 # Commands are other processes, which ask a real registry: tests/integration/registry has that.
 MEMBERS = ("columns", "landed", "lines", "table", "topic")
-MENDED = 'return {"value": 20000, "label": 0}  # ('
 
 
 @pytest.fixture
@@ -80,7 +79,7 @@ def test_a_rejected_record_is_shown_by_its_position_with_the_member(built, run):
 
 
 def test_mended_code_is_found_previewed_replayed_compared_and_brought_forward(built, run):
-    built.edit('raise Reject("no_value"', MENDED, "preprocess.py")
+    built.mend()
     outdated = run("outdated", "clicks", status=1)
     assert outdated["counts"] == {"outdated": len(DAYS)}
     # Folders and tables are read again, whatever has landed of the others.
