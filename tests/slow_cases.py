@@ -12,18 +12,31 @@ from __future__ import annotations
 import argparse
 import sys
 from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from xml.etree import ElementTree
 
 FILE = Path(__file__).with_name("slow_cases.txt")
+# About what a case takes that is not slow.
+_QUICK_S = 0.1
 # Folder → the seconds above which a case is slow. Others, as e2e, name theirs in conftest.py.
 LIMITS_S = {"unit": 0.8, "dags": 3.0, "integration": 3.0}
 
 
-def slow_cases() -> frozenset[str]:
-    """Return the names of the slow cases, as pytest writes them."""
+def slow_cases() -> dict[str, float]:
+    """Return the names of the slow cases, as pytest writes them, and their seconds."""
     lines = FILE.read_text().splitlines() if FILE.exists() else []
-    return frozenset(line.partition(" ")[2] for line in lines)
+    parts = [line.partition(" ") for line in lines]
+    return {name: float(seconds) for seconds, _, name in parts}
+
+
+def longest_first(cases: Iterable[str], slow: Mapping[str, float]) -> dict[str, int]:
+    """Return the place of each file of the cases: those that take longest come first."""
+    seconds: dict[str, float] = defaultdict(float)
+    for case in cases:
+        seconds[case.partition("::")[0]] += slow.get(case, _QUICK_S)
+    ordered = sorted(seconds, key=lambda path: (-seconds[path], path))
+    return {path: place for place, path in enumerate(ordered)}
 
 
 def main() -> None:

@@ -35,11 +35,18 @@ def written(tmp_path, monkeypatch):
 
 
 def test_slow_ones_are_named_but_for_the_quickest_of_a_file(written):
-    assert written == {
+    assert written.keys() == {
         "tests/integration/i.py::test_y",  # a folder that was not measured
         "tests/unit/b/test_b.py::TestAll::test_two",
         "tests/unit/test_a.py::test_one[a b]",
     }
+
+
+def test_files_that_take_longest_come_first():
+    cases = [f"many.py::test_{number}" for number in range(30)]
+    cases += ["few.py::test_a", "few.py::test_b", "long.py::test_c"]
+    order = slow_cases.longest_first(cases, {"long.py::test_c": 9.0, "gone.py::test_d": 99.0})
+    assert sorted(order, key=order.__getitem__) == ["long.py", "many.py", "few.py"]
 
 
 def test_a_slow_case_is_there():
