@@ -111,7 +111,7 @@ def required_version(module: Path, required: str) -> str:
 def _cache() -> Path:
     """The folder of built programs, below ``$XDG_CACHE_HOME`` or ``~/.cache``."""
     root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(root) / "trainfeed"
+    return Path(root) / "trainfeed-services"
 
 
 def _digest(module: Path) -> str:

@@ -93,6 +93,8 @@ def play_part(
     """
     folder = folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
+    if is_in_bucket:
+        os.environ["TRAINFEED_CACHE"] = str(folder / "cache")
     project = placed(folder / "project", f"nights-{folder.name}", is_in_bucket=is_in_bucket)
     asked = {"nights": number, "seed": seed, "landing": project.env.landing}
     root = project.env.bucket or project.env.root

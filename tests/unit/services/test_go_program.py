@@ -9,6 +9,7 @@ import pytest
 from services import _go_program
 from services._go_program import GoProgram, required_version
 from services._process import InstallError
+from trainfeed.core.config.variables import cache_place
 
 _GO = """#!/bin/sh
 case "$*" in
@@ -46,6 +47,16 @@ def test_a_program_is_built_once_and_again_when_a_sum_changes(module, tmp_path, 
     GoProgram("p", module, ".").install()
     (module / "go.sum").write_text("other sums\n")
     assert GoProgram("p", module, ".").path != first.path
+
+
+def test_programs_are_not_where_shards_are_cached(module, tmp_path, monkeypatch):
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.delenv("TRAINFEED_CACHE", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    cache, _ = cache_place(None, None)
+    program = GoProgram("p", module, ".").path
+    assert program.is_relative_to(tmp_path)
+    assert not program.is_relative_to(cache)
 
 
 def test_a_build_that_fails_leaves_nothing_and_says_what_go_said(module, tmp_path, monkeypatch):
