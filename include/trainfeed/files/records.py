@@ -21,6 +21,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import threading
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -309,12 +310,21 @@ def record_of(kind: type[T], value: Any) -> T:
     return adapter(value)
 
 
+_KNOWING: Final = threading.Lock()
+
+
 @cache
 def _adapter(kind: Any) -> Callable[[Any], Any]:
     # On demand: commands that read no such file start faster.
     from msgspec import convert
+    from msgspec.json import Decoder
 
     from trainfeed.core.intervals import parse_time
+
+    # What msgspec knows of a class is on the class before it is complete: a second thread that
+    # converts meanwhile ends by SIGSEGV. A decoder completes it, with all classes of its fields.
+    with _KNOWING:
+        Decoder(kind)
 
     hints = get_type_hints(kind, include_extras=True)
     times = [name for name, hint in hints.items() if Time in (hint, *get_args(hint))]

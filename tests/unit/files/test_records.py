@@ -1,11 +1,14 @@
 """Small sealed JSON files: typed, compared with their path, and never damaged in silence."""
 
 import json
+import subprocess
+import sys
 from dataclasses import dataclass
 
 import pytest
 
 from tests.support.roots import write_sealed
+from tests.unit.processes import LIMIT_S
 from trainfeed.core import canonical_json
 from trainfeed.errors import FormatError
 from trainfeed.files.records import ONCE_UNSEALED, ROOT_MARK_FILE, ROOT_MARKS, RecordFile, Time
@@ -235,3 +238,35 @@ def test_numbered_records_have_no_hole(tmp_path):
     (tmp_path / "0002.json").unlink()
     with pytest.raises(FormatError, match="0002"):
         FACTS.numbered(tmp_path)
+
+
+# --- threads that read the first record of a kind at once
+
+FIRST = """
+import sys, threading
+from dataclasses import make_dataclass
+from trainfeed.files.records import record_of
+
+sys.setswitchinterval(1e-6)
+for number in range(50):
+    part = make_dataclass(f"Part{number}", [(f"f{place}", int) for place in range(20)])
+    whole = make_dataclass(f"Whole{number}", [("one", part), ("many", list[part])])
+    value = {f"f{place}": place for place in range(20)}
+    start, found = threading.Barrier(8), []
+
+    def read():
+        start.wait()
+        found.append(record_of(whole, {"one": value, "many": [value]}).many[0].f19)
+
+    threads = [threading.Thread(target=read) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [19] * 8, found
+"""
+
+
+def test_threads_may_read_the_first_record_of_a_kind_at_once():
+    done = subprocess.run([sys.executable, "-c", FIRST], check=False, timeout=LIMIT_S)
+    assert done.returncode == 0
