@@ -42,6 +42,7 @@ from trainfeed.versions.decision_files import decision_files, read_decision
 from trainfeed.versions.layout import (
     BUILT,
     CURRENT,
+    MIRROR,
     DatasetFolder,
     check_name,
     generation_name,
@@ -61,7 +62,6 @@ from trainfeed.versions.root import data_sets_of, require_root
 from trainfeed.versions.state_folder import decide, follow, follow_root, make_state, publish_staged
 from trainfeed.versions.tag_files import current_tag, tag_names
 
-MIRROR: Final = "MIRROR.json"
 _AT_ONCE: Final = 8
 _BLOCK_BYTES: Final = 1 << 20
 _LOCK_S: Final = 3600.0

@@ -1,7 +1,8 @@
 """Objects of a bucket that belong to no version: what killed builds and removals have left.
 
 A number without a manifest is given up by a mark in the log before its files go, so that no build
-publishes it meanwhile: it would find the mark where it announces its version.
+publishes it meanwhile: it would find the mark where it announces its version. In a mirror no number
+is given up: its marks are those of the source, and what a killed copy has sent is used by the next.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from trainfeed.files.stores import FileInfo, Location, posix
 from trainfeed.versions.bucket_objects import FILES, BucketVersion
 from trainfeed.versions.bucket_root import bucket_mark
 from trainfeed.versions.layout import (
+    MIRROR,
     DatasetFolder,
     generation_of_plan,
     is_generation,
@@ -64,12 +66,13 @@ def sweep_bucket(
     if (mark := bucket_mark(folder.root)) is None:
         return
     home = mark.place / folder.name / "versions"
+    is_mirror = (mark.place / folder.name / MIRROR).exists()
     for interval in _names(home):
         if not is_name(interval):
             continue
         for name in filter(is_generation, _names(home / interval)):
             version = BucketVersion(home / interval / name)
-            found = _left(folder, version, interval, parse_generation(name))
+            found = _left(folder, version, interval, parse_generation(name), is_mirror=is_mirror)
             if found is None or found.modified >= before:
                 continue
             if not dry_run and not _remove(folder, version, found):
@@ -78,7 +81,12 @@ def sweep_bucket(
 
 
 def _left(
-    folder: DatasetFolder, version: BucketVersion, interval: str, generation: int
+    folder: DatasetFolder,
+    version: BucketVersion,
+    interval: str,
+    generation: int,
+    *,
+    is_mirror: bool,
 ) -> LeftObjects | None:
     """Return the objects of a generation that belong to no version; None if there are none."""
     place = version.folder
@@ -88,6 +96,8 @@ def _left(
     try:
         manifest, _ = version.read()
     except NotFoundError:
+        if is_mirror:
+            return None
         numbers = [generation_of_plan(each) for each in folder.plan_ids(interval)]
         # Its build may go on; the rule ``plans`` of retention gives the number up.
         return None if generation in numbers else _objects_of(place, set())

@@ -23,6 +23,8 @@ POSITIONS: Final = "POSITIONS.arrow"
 CURRENT: Final = "CURRENT"
 SKIPPED: Final = "SKIPPED.json"
 RETIRED: Final = "RETIRED.json"
+# Of a data set of a mirror: where it is copied from.
+MIRROR: Final = "MIRROR.json"
 # Of the publication root; no data set may have that name.
 MODELS: Final = "models"
 # Room for a generation and a newline; a longer file is no valid pointer.
