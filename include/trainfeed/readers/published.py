@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import date, timedelta
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
-import numpy as np
 from numpy.typing import NDArray
 
 from trainfeed.core.config import environment_from_environ, is_remote
 from trainfeed.core.datacenters import local_source
 from trainfeed.core.whole_numbers import rank_of
-from trainfeed.errors import ConfigError, FormatError, NotFoundError
-from trainfeed.files import open_plain
+from trainfeed.errors import ConfigError, NotFoundError
 from trainfeed.readers.blocks import Block, BlockSource, Reader, Sample, SampleSource, ended
+from trainfeed.readers.split_chunks import SplitChunks, root_at_store
 from trainfeed.recordio import split_records
 from trainfeed.samples import Schema, TypedCodec
 from trainfeed.versions import (
@@ -31,13 +29,11 @@ from trainfeed.versions import (
     Version,
     published_root,
 )
-from trainfeed.versions.bucket_objects import place_in_bucket
-from trainfeed.versions.chunk_index import Chunk
-from trainfeed.versions.chunks import ChunkDecoder, decoder_of
 from trainfeed.versions.job_versions import cover_job, data_set_of_job
 from trainfeed.versions.layout import check_name, is_generation, is_name, parse_generation
 from trainfeed.versions.lease import USUAL, HeldLease, hold_versions
 from trainfeed.versions.tag import TaggedData
+from trainfeed.versions.version import ShardChunk
 from trainfeed.versions.withdraw import look_for_withdrawal
 
 if TYPE_CHECKING:
@@ -46,13 +42,11 @@ if TYPE_CHECKING:
 # --- The samples of published versions: one split of one or more versions, striped over ranks
 
 
-@dataclass(frozen=True)
-class _Span:
-    """One chunk of one shard, its decoder, and the ordinal of its first sample in the data set."""
+class _Span(NamedTuple):
+    """One chunk of a version, and the ordinal of its first sample in the data set."""
 
-    path: Path
-    info: Chunk
-    decoder: ChunkDecoder
+    version: Version
+    chunk: ShardChunk
     first_ordinal: int
 
 
@@ -101,7 +95,7 @@ class DatasetReader:
         self.skipped = tuple(skipped)
         self.accepted = tuple(accepted)
         self.lease = lease
-        self.remote = _followed(versions[0].path) if remote is None else remote
+        self.remote = root_at_store(versions[0].path) if remote is None else remote
         self.schema: Schema = versions[0].schema
         fields = versions[0].manifest.fields
         for version in versions:
@@ -185,13 +179,13 @@ class DatasetReader:
     def _blocks(self, rank: int, world_size: int, position: int) -> Iterator[Block]:
         codec = TypedCodec(self.schema)
         for span, framing, mine in self._chunks(rank, world_size, position):
-            columns = codec.decode_records(framing, span.info.num_records)
+            columns = codec.decode_records(framing, span.chunk.info.num_records)
             yield {name: column[mine] for name, column in columns.items()}
 
     def _samples(self, rank: int, world_size: int, position: int) -> Iterator[Sample]:
         codec = TypedCodec(self.schema)
         for span, framing, mine in self._chunks(rank, world_size, position):
-            for record in split_records(framing, span.info.num_records)[mine]:
+            for record in split_records(framing, span.chunk.info.num_records)[mine]:
                 yield codec.decode(record)
 
     def _chunks(
@@ -205,66 +199,21 @@ class DatasetReader:
             raise ended(position, num_samples)
         # The samples of the rank have the ordinals rank, rank + world_size, and so on.
         next_ordinal = rank + position * world_size
-        with _opened(self, next_ordinal) as framing:
-            for span in self._spans():
-                first = next_ordinal - span.first_ordinal
-                if first < span.info.num_records:
-                    yield span, framing(span), slice(first, None, world_size)
-                    num_mine = len(range(first, span.info.num_records, world_size))
-                    next_ordinal += num_mine * world_size
+        with SplitChunks(self.versions, self.split, self.remote) as chunks:
+            chunks.begin(next_ordinal)
+            for span in self._spans(chunks):
+                first, num_records = next_ordinal - span.first_ordinal, span.chunk.info.num_records
+                if first < num_records:
+                    framing = chunks.framing(span.version, span.chunk)
+                    yield span, framing, slice(first, None, world_size)
+                    next_ordinal += len(range(first, num_records, world_size)) * world_size
 
-    def _spans(self) -> Iterator[_Span]:
+    def _spans(self, chunks: SplitChunks) -> Iterator[_Span]:
         base = 0
         for version in self.versions:
-            paths = version.shard_paths(self.split, sizes=self.remote is None)
-            chunks = version.chunks(self.split)
-            decoder = decoder_of(self.schema, {chunk.info.codec for chunk in chunks})
-            for chunk in chunks:
-                yield _Span(paths[chunk.shard], chunk.info, decoder, base + chunk.first_ordinal)
+            for chunk in chunks.of(version):
+                yield _Span(version, chunk, base + chunk.first_ordinal)
             base += version.num_samples(self.split)
-
-
-def _followed(path: Path) -> RemoteRoot | None:
-    """Return the bucket that has the shards of a version; None if its folder has them."""
-    if place_in_bucket(path) is None:
-        return None
-    # The clients of stores are imported where a root is at one.
-    from trainfeed.remote import RemoteRoot
-
-    return RemoteRoot.followed(path.absolute().parents[3])
-
-
-@contextmanager
-def _opened(dataset: DatasetReader, ordinal: int) -> Iterator[Callable[[_Span], memoryview]]:
-    """Return what reads a chunk; those of a store are fetched ahead from a sample on."""
-    if dataset.remote is None:
-        yield _framing
-        return
-    shards = dataset.remote.shards(dataset.versions, dataset.split)
-    try:
-        firsts = shards.first_ordinals
-        # Chunk i is read in full before chunk i + 1 is asked for.
-        begin = max(0, int(np.searchsorted(firsts, ordinal, side="right")) - 1)
-        way = shards.way
-        way.begin(firsts, np.arange(len(firsts)), int(firsts[begin]) if len(firsts) else 0)
-
-        def framing(span: _Span) -> memoryview:
-            chunk = int(np.searchsorted(firsts, span.first_ordinal))
-            way.passed(span.first_ordinal)
-            return shards.framing(chunk, span.decoder)
-
-        yield framing
-    finally:
-        shards.close()
-
-
-def _framing(span: _Span) -> memoryview:
-    with open_plain(span.path, follow=False) as file:
-        try:
-            return span.decoder.read(file, span.info)
-        except FormatError as error:
-            error.path = error.path or str(span.path)
-            raise
 
 
 def _combine(digests: Sequence[str]) -> str:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO, Final, NamedTuple, Protocol, runtime_checkable
+from typing import Any, BinaryIO, Final, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from isal import isal_zlib
@@ -28,8 +28,10 @@ from trainfeed.files.stores import FileSystem, Location
 from trainfeed.recordio import ChunkInfo, Codec
 from trainfeed.remote.cache import ChunkCache, Claim, Part, cache_at
 from trainfeed.remote.plans import Plan
-from trainfeed.versions.chunk_index import EXAMPLES, ChunkTable, ExampleRun
+from trainfeed.versions.chunk_index import EXAMPLES, Chunk, ChunkTable, ExampleRun
 from trainfeed.versions.chunks import ChunkDecoder
+
+_T = TypeVar("_T")
 
 # --- Shards at a store, as a loader reads files
 
@@ -165,20 +167,36 @@ class RemoteShards:
         Raises:
             FormatError: The chunk is damaged.
         """
-        info, shard = self.table.info(chunk), int(self.table.shard[chunk])
-        while True:
-            stored = self.view(shard, info.offset_bytes, int(self._lengths[chunk]))
+
+        def decode(info: Chunk, stored: memoryview) -> memoryview:
             head, payload = stored[: info.head_bytes], stored[info.head_bytes :]
             is_plain = info.codec is Codec.NONE
             out = payload if is_plain else memoryview(bytearray(info.raw_bytes))
+            decoder.decode(info, head, payload, out, verify=True)
+            return out
+
+        return self.decoded(chunk, decode)
+
+    def decoded(self, chunk: int, decode: Callable[[Chunk, memoryview], _T]) -> _T:
+        """Return what a function makes of the bytes of a chunk of the table; see ``read``.
+
+        Args:
+            chunk: The chunk.
+            decode: Gets entry and bytes, which it may keep; what it finds damaged is read again.
+
+        Raises:
+            FormatError: The chunk is damaged.
+        """
+        info, shard = self.table.info(chunk), int(self.table.shard[chunk])
+        while True:
+            stored = self.view(shard, info.offset_bytes, int(self._lengths[chunk]))
             try:
-                decoder.decode(info, head, payload, out, verify=True)
+                return decode(info, stored)
             except FormatError as error:
                 if self.discard(shard, info.offset_bytes):
                     continue
                 error.path, error.offset_bytes = self.paths[shard], info.offset_bytes
                 raise
-            return out
 
     @property
     def first_ordinals(self) -> NDArray[np.int64]:

@@ -14,10 +14,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from trainfeed.errors import FormatError
-from trainfeed.files import open_plain, os_errors
+from trainfeed.files import os_errors
+from trainfeed.readers.split_chunks import SplitChunks
 from trainfeed.recordio import split_records
 from trainfeed.versions import PositionFile, Version
-from trainfeed.versions.chunks import decoder_of
 from trainfeed.versions.layout import POSITIONS
 from trainfeed.versions.order import Uint64s, position_hash, source_hash
 
@@ -210,18 +210,11 @@ class _Places:
 
 
 def _records(version: Version, split: str) -> Iterator[list[bytes]]:
-    chunks = version.chunks(split)
-    decoder = decoder_of(version.schema, {chunk.info.codec for chunk in chunks})
-    paths = version.shard_paths(split)
-    for chunk in chunks:
-        path = paths[chunk.shard]
-        try:
-            with open_plain(path, follow=False) as file:
-                framing = decoder.read(file, chunk.info)
+    with SplitChunks([version], split) as chunks:
+        chunks.begin()
+        for chunk in chunks.of(version):
+            framing = chunks.framing(version, chunk)
             yield [bytes(record) for record in split_records(framing, chunk.info.num_records)]
-        except FormatError as error:
-            error.path = error.path or str(path)
-            raise
 
 
 # --- The samples of a version in the order of another seed: sorted through temporary files
