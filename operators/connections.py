@@ -181,8 +181,19 @@ def conversion_roots() -> Roots:
                 f"expected connection {_CONVERT!r} to have the extras 'inputs' and 'outputs',"
                 f" lists of absolute paths, and 'work', one such; change it: {_CONVERT_EXAMPLE}"
             )
+    _name_store_of_root()
     # As text: a Path would lose a slash of pfs://.
     return Roots(tuple(inputs), tuple(outputs), work)
+
+
+def _name_store_of_root() -> None:
+    """Give this process the keys of a publication root in a bucket, whose versions it may read."""
+    try:
+        path = Connection.get(_CEPHFS).extra_dejson.get("path")
+    except AirflowNotFoundException:
+        return
+    if isinstance(path, str) and path.startswith(_IN_BUCKET):
+        _name_object_store()
 
 
 def _server(name: str, example: str) -> dict[str, Any]:

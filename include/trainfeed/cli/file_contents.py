@@ -418,11 +418,13 @@ def index(
     The chunks of a RecordIO file, the records of a TFRecord file.
     """
     from trainfeed.conversion import Format, format_of
+    from trainfeed.conversion.input_paths import require_file
     from trainfeed.files import SetWatch
     from trainfeed.files.stores.posix import create_exclusive
     from trainfeed.recordio import RecordIndex
     from trainfeed.tfrecord import TFRecordIndex
 
+    require_file(file)
     SetWatch([file])
     found = format_of(file)
     rows: list[dict[str, int | str]]
@@ -459,7 +461,7 @@ def _account(path: Path) -> dict[str, Any]:
         opened = open_file(path, None, None)
         account |= {
             "format": str(opened.file_format),
-            "bytes": path.stat().st_size,
+            "bytes": path.stat().st_size if opened.shard is None else opened.shard.num_bytes,
             "samples": str(opened.encoding),
         }
         if opened.schema is not None:
@@ -474,11 +476,15 @@ def _account(path: Path) -> dict[str, Any]:
 
 def _records_of(opened: SampleFile) -> dict[str, Any]:
     from trainfeed.conversion import FileFormat
-    from trainfeed.recordio import RecordIndex
+    from trainfeed.recordio import ChunkInfo, RecordIndex
 
     if opened.container is not FileFormat.RECORDIO:
         return {"records": opened.num_samples()}
-    chunks = RecordIndex.load(opened.path).chunks
+    chunks = (
+        RecordIndex.load(opened.path).chunks
+        if opened.shard is None
+        else [each.info for each in opened.shard.chunks if isinstance(each.info, ChunkInfo)]
+    )
     codecs = Counter(chunk.codec.name.lower() for chunk in chunks)
     return {
         "records": sum(chunk.num_records for chunk in chunks),
@@ -528,7 +534,10 @@ def _verify_sets(
 def _can_be_repaired(path: str) -> bool:
     """Return whether ``repair`` may be able to read the format of a damaged file or set."""
     from trainfeed.conversion import Format, format_of
+    from trainfeed.conversion.input_paths import shard_in_bucket
 
+    if shard_in_bucket(path) is not None:
+        return False
     try:
         return format_of(path) in {Format.RECORDIO, Format.TFRECORD}
     except FormatError:
@@ -542,7 +551,7 @@ def _read(opened: SampleFile, *, deep: bool) -> None:
     if not deep:
         opened.num_samples()
         return
-    if opened.container is FileFormat.RECORDIO:
+    if opened.container is FileFormat.RECORDIO and opened.shard is None:
         verify_shard(opened.path)
     for _ in opened.samples():
         pass

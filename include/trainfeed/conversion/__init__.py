@@ -20,7 +20,6 @@ from trainfeed.conversion.formats import (
     SourceOptions,
     format_of,
     open_sample_file,
-    paths_of,
 )
 from trainfeed.conversion.idx import (
     idx_schema,
@@ -30,6 +29,7 @@ from trainfeed.conversion.idx import (
     write_idx,
 )
 from trainfeed.conversion.images import ImageOptions, ImageSample
+from trainfeed.conversion.input_paths import paths_of
 from trainfeed.conversion.json_lines import JsonSamples, read_json_lines, write_json_lines
 from trainfeed.conversion.libsvm import (
     SparseOptions,

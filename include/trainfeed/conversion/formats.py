@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -27,6 +26,7 @@ from trainfeed.conversion.idx import (
     iter_idx_pairs,
     read_idx_header,
 )
+from trainfeed.conversion.input_paths import BucketShard, shard_in_bucket
 from trainfeed.conversion.json_lines import (
     read_json_lines,
 )
@@ -51,15 +51,13 @@ from trainfeed.conversion.webdataset import (
 )
 from trainfeed.core.datacenters import local_source
 from trainfeed.errors import ConfigError, FormatError
-from trainfeed.files import FilePath, SetWatch, expand_paths, manifest_name, os_errors
+from trainfeed.files import FilePath, SetWatch
 from trainfeed.recordio import RecordIndex, RecordScanner
 from trainfeed.samples import SampleReader, Schema
 from trainfeed.sources.log_folders import COMPRESSIONS
 from trainfeed.tfrecord import MAX_RECORD_BYTES, ExampleCodec, TFRecordReader
 from trainfeed.tfrecord.format import has_valid_header
-from trainfeed.versions import Version
-from trainfeed.versions.layout import MANIFEST
-from trainfeed.versions.shards import Encoding, FileFormat, ShardManifest, prefixes_in
+from trainfeed.versions.shards import Encoding, FileFormat
 
 # --- Recognises the format of a file by its first bytes, or by its name if these do not show it
 
@@ -104,6 +102,8 @@ def format_of(path: FilePath) -> Format:
         FormatError: Neither content nor name tell the format.
         NotFoundError: The file does not exist.
     """
+    if (shard := shard_in_bucket(path)) is not None:
+        return Format(shard.container)
     with open_input(path) as file:
         head = file.read(_HEAD_BYTES)
     if (found := _format_of_content(head)) is not None:
@@ -272,6 +272,7 @@ class SampleFile:
             format, and where only decoding can show that records match the schema.
         container: File format of ``records``; None without ``records``.
         times: Field → type of its column, for dates and times, whose numbers have its unit.
+        shard: What is read instead of a file, of a version in a bucket; None for a file.
     """
 
     path: Path
@@ -284,6 +285,7 @@ class SampleFile:
     records: Callable[[], Iterator[bytes]] | None = None
     container: FileFormat | None = None
     times: Mapping[str, str] = field(default_factory=dict)
+    shard: BucketShard | None = None
 
 
 # --- Opens files of the formats that hold arrays or members: NumPy and WebDataset
@@ -399,6 +401,37 @@ def records_file(path: Path, file_format: Format, options: SourceOptions) -> Sam
         num_samples,
         records if options.schema is None else None,
         container,
+    )
+
+
+def bucket_file(shard: BucketShard, file_format: Format, options: SourceOptions) -> SampleFile:
+    """Return the records of a shard that is in a bucket; see ``records_file``.
+
+    Raises:
+        FormatError: It has another format.
+    """
+    container = shard.container
+    if file_format != Format(container):
+        raise FormatError(
+            f"expected a file of {file_format}, got a shard of {container}", path=str(shard.path)
+        )
+    schema = options.schema or shard.version.schema
+
+    def samples() -> Iterator[Any]:
+        decode = record_decoder(Encoding.TYPED, schema, container)
+        return decode_each(shard.records(), decode, shard.path)
+
+    return SampleFile(
+        shard.path,
+        file_format,
+        schema,
+        Encoding.TYPED,
+        samples,
+        partial(shard.blocks, schema) if schema.is_fixed else None,
+        lambda: shard.num_records,
+        shard.records if options.schema is None else None,
+        container,
+        shard=shard,
     )
 
 
@@ -542,19 +575,7 @@ def sparse_file(path: Path, file_format: Format, options: SourceOptions) -> Samp
     return _line_file(path, file_format, sparse.schema, Encoding.TYPED, samples)
 
 
-# --- Input files of ``convert_files`` and of the commands: paths to samples, for any format
-
-
-def paths_of(inputs: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> list[Path]:
-    """Return the files that paths, lists with commas, globs and folders stand for, in order.
-
-    Raises:
-        NotFoundError: A part matches no file; the message names the part.
-        ConfigError: A folder is not a published version, and does not hold exactly one set of
-            shards.
-    """
-    found = map(Path, expand_paths(inputs, counts=True))
-    return [path for each in found for path in (_shards_of(each) if each.is_dir() else [each])]
+# --- Opens a file of any format
 
 
 def open_sample_file(path: FilePath, options: SourceOptions) -> SampleFile:
@@ -568,6 +589,8 @@ def open_sample_file(path: FilePath, options: SourceOptions) -> SampleFile:
     file_format = options.file_format or format_of(path)
     options.require_used(path, file_format)
     try:
+        if (shard := shard_in_bucket(path)) is not None:
+            return bucket_file(shard, file_format, options)
         return _KINDS[file_format].open(Path(local_source(path)), file_format, options)
     except ConfigError as error:
         # Errors of schemas and fields do not name the file.
@@ -605,21 +628,3 @@ _KINDS: Final[Mapping[Format, _Kind]] = {
     Format.NPY: _Kind(npy_file, (".npy",), NPY_MAGIC),
     Format.NPZ: _Kind(npz_file, (".npz",), b"PK\x03\x04"),
 }
-
-
-def _shards_of(folder: Path) -> list[Path]:
-    with os_errors(folder):
-        is_version = (folder / MANIFEST).is_file()
-    if is_version:
-        version = Version.open(folder)
-        return [path for split in version.manifest.splits for path in version.shard_paths(split)]
-    found = prefixes_in(folder)
-    if len(found) != 1:
-        raise ConfigError(
-            f"expected {folder} to be a published version, or to hold one set of shards with its"
-            f" manifest, got {len(found)}; name the files"
-        )
-    manifest = ShardManifest.load(folder, found[0])
-    if problems := manifest.problems(folder):
-        raise FormatError("; ".join(problems[:3]), path=str(folder / manifest_name(found[0])))
-    return [folder / shard.name for shard in manifest.shards]

@@ -10,13 +10,14 @@ from typing import Any, Final, NamedTuple
 from trainfeed.conversion.arrow import ColumnOptions
 from trainfeed.conversion.csv_files import CsvOptions
 from trainfeed.conversion.formats import SourceOptions
+from trainfeed.conversion.input_paths import files_at, matches_of, shard_in_bucket
 from trainfeed.conversion.record_files import AnyCodec, ConvertOptions
 from trainfeed.conversion.shard_set import ConversionTarget
 from trainfeed.conversion.to_shards import FileInputs, open_inputs
 from trainfeed.core import canonical_json
 from trainfeed.core.datacenters import is_shared, local_source, local_target
 from trainfeed.errors import ConfigError, FormatError, NotFoundError
-from trainfeed.files import FilePath, expand_paths, make_folders
+from trainfeed.files import FilePath, make_folders
 from trainfeed.files.records import RecordFile
 from trainfeed.files.stores.posix import map_errors
 from trainfeed.samples import Schema
@@ -48,7 +49,7 @@ class Roots:
     def input_files(self, pattern: str) -> list[Path]:
         """Return the real paths of the files that a path, a list with commas, or a glob stands for.
 
-        A relative path counts from the first root.
+        A relative path counts from the first root. A folder stands for its version, or its set.
 
         Raises:
             ConfigError: A file is outside of the roots.
@@ -59,8 +60,8 @@ class Roots:
             # Checked before the glob is expanded: "no such file" would already tell about other
             # folders.
             _require_within(Path(local_source(part)), self.inputs)
-        paths = expand_paths(parts, counts=True)
-        return [_require_within(Path(path), self.inputs) for path in paths]
+        found = [_require_within(path, self.inputs) for path in matches_of(parts)]
+        return [_require_within(path, self.inputs) for each in found for path in files_at(each)]
 
     def require_input(self, path: FilePath) -> None:
         """Check the path of an input.
@@ -142,7 +143,7 @@ class ConversionInput(NamedTuple):
     Attributes:
         path: Path of the file, without symbolic links.
         num_bytes: Size of the file.
-        modified_ns: Modification time in ns.
+        modified_ns: Modification time in ns; 0 for a shard in a bucket.
         start: Ordinal of the first sample of the file.
         num_samples: Number of samples.
     """
@@ -159,9 +160,7 @@ class ConversionInput(NamedTuple):
         Raises:
             FormatError: The file was changed after the plan was made.
         """
-        with map_errors(self.path):
-            found = Path(self.path).stat()
-        if (found.st_size, found.st_mtime_ns) != (self.num_bytes, self.modified_ns):
+        if _state_of(Path(self.path)) != (self.num_bytes, self.modified_ns):
             raise FormatError(
                 "the file was changed after the plan was made; run the conversion again",
                 path=self.path,
@@ -335,14 +334,20 @@ _FILE: Final = RecordFile(
 def _planned(inputs: FileInputs) -> tuple[ConversionInput, ...]:
     planned, start = [], 0
     for file in inputs.files:
-        with map_errors(file.path):
-            found = file.path.stat()
+        num_bytes, modified_ns = _state_of(file.path)
         num_samples = file.num_samples()
-        planned.append(
-            ConversionInput(str(file.path), found.st_size, found.st_mtime_ns, start, num_samples)
-        )
+        planned.append(ConversionInput(str(file.path), num_bytes, modified_ns, start, num_samples))
         start += num_samples
     return tuple(planned)
+
+
+def _state_of(path: Path) -> tuple[int, int]:
+    """Return size and time of a file; a shard in a bucket, which never changes, has no time."""
+    if (shard := shard_in_bucket(path)) is not None:
+        return shard.num_bytes, 0
+    with map_errors(path):
+        found = path.stat()
+    return found.st_size, found.st_mtime_ns
 
 
 def _share(count: int, unit: int, num_units: int) -> slice:

@@ -11,6 +11,7 @@ from typing import BinaryIO, Final
 
 from trainfeed.conversion.foreign_input import open_input
 from trainfeed.conversion.formats import Format, SampleFile, SourceOptions
+from trainfeed.conversion.input_paths import require_file
 from trainfeed.conversion.record_files import OnProgress, known_encoding, write_sidecar
 from trainfeed.conversion.to_shards import open_inputs
 from trainfeed.core.datacenters import local_source, local_target
@@ -44,9 +45,12 @@ def merge_files(
 
     Raises:
         ConflictError: A file exists at the path ``output``.
-        ConfigError: The files hold different samples, or are not all RecordIO or all TFRecord.
+        ConfigError: The files hold different samples, or are not all RecordIO or all TFRecord; or
+            one is in a bucket.
         FormatError: A file is damaged; nothing was written.
     """
+    for path in paths:
+        require_file(path)
     inputs = open_inputs(map(Path, map(local_source, paths)), SourceOptions())
     formats = {file.file_format for file in inputs.files}
     if len(formats) > 1 or not formats <= {Format.RECORDIO, Format.TFRECORD}:
@@ -124,12 +128,13 @@ def repair_file(
 
     Raises:
         ConflictError: A file exists at the path ``output``.
-        ConfigError: The format is neither RecordIO nor TFRecord.
+        ConfigError: The format is neither RecordIO nor TFRecord, or the file is in a bucket.
         FormatError: The file has another layout of RecordIO, or is built so that the search for
             whole parts would take too long; the file became shorter while it was read; or the
             file with its schema, or the manifest of its set, is damaged.
     """
     path, output = Path(local_source(path)), Path(local_target(output))
+    require_file(path)
     encoding, schema = known_encoding(path)
     with NewFile(output) as unfinished:
         report = _repair(path, unfinished.file, file_format, on_progress)

@@ -10,7 +10,8 @@ from typing import Any, Final, TypeAlias
 
 from numpy.typing import NDArray
 
-from trainfeed.conversion.formats import SampleFile, SourceOptions, open_sample_file, paths_of
+from trainfeed.conversion.formats import SampleFile, SourceOptions, open_sample_file
+from trainfeed.conversion.input_paths import paths_of, shard_in_bucket
 from trainfeed.conversion.record_files import AnyCodec, ArrayEncoder, ConvertOptions, record_encoder
 from trainfeed.conversion.shard_set import ConversionTarget
 from trainfeed.conversion.sorting import RunBuilder
@@ -239,7 +240,8 @@ def convert_files(  # noqa: PLR0913 (as for convert)
         StorageError: See ``convert``.
     """
     paths = paths_of(inputs)
-    sets = SetWatch(paths)
+    # A version in a bucket is no set of files, and never changes.
+    sets = SetWatch(path for path in paths if shard_in_bucket(path) is None)
     with sets.explains():
         opened = open_inputs(paths, source)
     target = ConversionTarget(

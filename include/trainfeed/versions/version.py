@@ -167,7 +167,8 @@ class Version:
             raise ConfigError(
                 f"expected the shards of {self.name} in {self.path}, they are in"
                 f" {place.folder.uri}; nothing was read; open the data set by its name, which reads"
-                " them from there: open_dataset(NAME, interval=…, split=…)"
+                " them from there: open_dataset(NAME, interval=…, split=…); or make files of them:"
+                f" trainfeed file reshard {self.path} FOLDER --shards 1 --prefix NAME"
             )
 
     def shard_sizes(self, split: str) -> list[ShardSize]:

@@ -212,6 +212,20 @@ def test_without_that_connection_or_a_bucket_the_keys_of_the_worker_stay(set_con
     assert KEYS.items() <= os.environ.items()
 
 
+@pytest.mark.usefixtures("keys_of_worker")
+def test_conversions_get_the_keys_of_a_root_in_a_bucket_and_no_others(set_connection, monkeypatch):
+    extra = {"inputs": ["/pfs/state"], "outputs": ["/pfs/out"], "work": "/pfs/work"}
+    set_connection("convert_default", conn_type="generic", extra=extra)
+    set_connection("s3_default", conn_type="aws", login="A", password="B")
+    conversion_roots()
+    monkeypatch.delenv("AIRFLOW_CONN_CEPHFS_DEFAULT")
+    conversion_roots()
+    assert KEYS.items() <= os.environ.items()
+    set_connection("cephfs_default", extra={"path": "s3://lake/sets", "state": "/pfs/state"})
+    conversion_roots()
+    assert os.environ["AWS_ACCESS_KEY_ID"] == "A"
+
+
 @pytest.mark.parametrize(
     "changes", [{"login": None}, {"password": None}, {"extra": {"role_arn": "arn:secret"}}]
 )
