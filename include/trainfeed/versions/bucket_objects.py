@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple
 
 from trainfeed.errors import ChecksumError, FormatError, NotFoundError, StorageError
-from trainfeed.files import open_plain, write_all
+from trainfeed.files import UnfinishedFile, open_plain, write_all
 from trainfeed.files.stores import Location
 from trainfeed.files.stores.folder_manifest import digested
 from trainfeed.versions.bucket_root import bucket_mark, bucket_of
@@ -114,6 +114,30 @@ class BucketVersion(NamedTuple):
             data = place.read_bytes(max_bytes=max(num_bytes, 1))
         _require(place.uri, _digest(data), (num_bytes, sha256))
         return data
+
+    def fetch_file(self, name: str, num_bytes: int, sha256: str, target: Path) -> None:
+        """Copy a file that the manifest lists, of any size: whole, or not at all.
+
+        Raises:
+            ChecksumError: It differs, twice.
+            NotFoundError: It is not there.
+            StorageError: The store, or the file system, refused or failed.
+        """
+        place, found = self.file(name, sha256), (0, "")
+        with UnfinishedFile(target, mode=0o444) as new:
+            for _ in range(2):
+                digest = hashlib.sha256()
+                new.file.seek(0)
+                with place.open_read() as file:
+                    while block := file.read(_BLOCK_BYTES):
+                        digest.update(block)
+                        write_all(new.file, block)
+                found = new.file.tell(), digest.hexdigest()
+                new.file.truncate()
+                if found == (num_bytes, sha256):
+                    new.replace(is_folder_synced=False)
+                    return
+        _require(place.uri, found, (num_bytes, sha256))
 
     def built(self) -> dict[str, Any]:
         """Return when, where and by whom the version was built; empty if nobody said."""

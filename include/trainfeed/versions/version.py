@@ -370,6 +370,8 @@ def has_positions(version: Version) -> bool:
 class PositionFile:
     """The file of positions of one version; its digest is compared once, when it is opened.
 
+    A folder that follows a bucket, and lacks the file, gets it.
+
     Args:
         version: The version.
 
@@ -386,6 +388,9 @@ class PositionFile:
         entry = version.manifest.file_digests().get(POSITIONS)
         if entry is None:
             raise NotFoundError(f"version {version.path} was published without {POSITIONS}")
+        if not is_there(self._path) and (place := place_in_bucket(version.path)) is not None:
+            # A private copy of a root in a bucket goes without it until somebody asks.
+            place.fetch_file(POSITIONS, *entry, self._path)
         for problem in compare_file(self._path, *entry):
             raise problem
         self._batches: dict[str, list[int]] = defaultdict(list)

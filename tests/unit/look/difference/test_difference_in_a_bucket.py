@@ -11,6 +11,7 @@ from tests.unit.pipeline.conftest import project
 from trainfeed.errors import ChecksumError, NotFoundError
 from trainfeed.look.difference import Side, difference
 from trainfeed.versions import DatasetFolder
+from trainfeed.versions.layout import POSITIONS
 
 __all__ = ["memory_bucket", "project", "rebuilt"]
 
@@ -57,3 +58,24 @@ def test_a_version_that_is_removed_meanwhile_is_an_error(root):
         del root.bucket.objects[key]
     with pytest.raises(NotFoundError, match="s3://bucket/root/clicks/versions"):
         found(root.state, root.state)
+
+
+def test_a_private_copy_gets_the_positions_that_it_goes_without(rebuilt, root):
+    places = [root.version(generation=number).path / POSITIONS for number in (1, 2)]
+    for path in places:
+        path.unlink()
+    assert told(root.state, root.state) == told(rebuilt.env.root, rebuilt.env.root)
+    assert all(path.exists() for path in places)
+
+
+def test_damaged_positions_are_asked_for_twice_and_nothing_is_kept(root):
+    path = root.version().path / POSITIONS
+    path.unlink()
+    (key,) = (key for key in root.bucket.objects if "/g0001/" in key and key.endswith(POSITIONS))
+    root.flip(key)
+    before = sorted(path.parent.iterdir())
+    root.gets.clear()
+    with pytest.raises(ChecksumError, match=re.escape(f"s3://bucket/{key}")):
+        found(root.state, root.state)
+    assert root.gets.count(key) == 2
+    assert sorted(path.parent.iterdir()) == before
