@@ -6,20 +6,22 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from trainfeed.core.printable_text import printable
 from trainfeed.errors import ConfigError, FormatError, LoaderError, ServiceError, StorageError
-from trainfeed.files import open_plain
 from trainfeed.readers.blocks import RowForm, Sample, rows
+from trainfeed.readers.published import data_at
+from trainfeed.readers.split_chunks import SplitChunks
 from trainfeed.recordio import split_records
 from trainfeed.samples import TypedCodec
 from trainfeed.serving.dispatch import Failure, TaskList
-from trainfeed.versions.chunks import decoder_of
+from trainfeed.versions.layout import check_name
 
 if TYPE_CHECKING:
+    from trainfeed.remote import RemoteRoot
     from trainfeed.serving.dispatch import Answer, Lease, MasterClient, PassReport, Served, TaskSpan
     from trainfeed.serving.server import Access
 
@@ -145,14 +147,15 @@ def dispatched(  # noqa: PLR0913 (all but the address are optional)
 
     Samples are those of ``open_dataset(…).reader()``, in the order of the tasks that this trainer
     gets. The versions are read from the publication root of this machine, whose manifests must be
-    those of the master. Each chunk of a pass is read at least once by some trainer: once, unless a
-    trainer is killed, hangs or fails.
+    those of the master; shards at a store come through the cache. Each chunk of a pass is read at
+    least once by some trainer: once, unless a trainer is killed, hangs or fails.
 
     Args:
         url: The master, ``https://HOST:PORT``, or ``http://`` on this machine.
         name: The data set that the master must serve; None takes any.
         split: The split that the master must serve; None takes any.
-        root: The publication root; ``TRAINFEED_ROOT`` or its default when None.
+        root: The publication root, also at a store, as ``open_dataset`` takes it;
+            ``TRAINFEED_ROOT`` or its default when None.
         access: Token and certificates; None for the files that the environment names.
         tasks_per_lease: Tasks that are leased at a time, from 1 to 1000.
         patience_seconds: Time that a request waits for a master that is away.
@@ -172,6 +175,13 @@ def dispatched(  # noqa: PLR0913 (all but the address are optional)
         raise ConfigError(f"expected 1 to 1000 tasks per lease, got {tasks_per_lease}")
     wanted = (name, split)
     return DispatchedReader(url, wanted, root, access, tasks_per_lease, patience_seconds)
+
+
+class _OpenedTasks(NamedTuple):
+    """The tasks of a master, and the root at a store that their shards are in, if they are."""
+
+    tasks: TaskList
+    remote: RemoteRoot | None
 
 
 class DispatchedReader:
@@ -197,17 +207,18 @@ class DispatchedReader:
         self._access = access
         self._tasks_per_lease = tasks_per_lease
         self._patience_seconds = patience_seconds
-        self._known: TaskList | None = None
+        self._known: _OpenedTasks | None = None
 
     def __call__(self) -> Iterator[Sample]:
         """Join the current pass."""
         with self._client(self._patience_seconds) as client:
             served = self._checked(client.served())
-            tasks = self._tasks(served)
+            tasks, remote = self._tasks(served)
             work = LentTasks(client, served, self._tasks_per_lease)
             try:
-                while (lease := work.next()) is not None:
-                    yield from _samples(tasks, lease, work)
+                with SplitChunks(tasks.versions, tasks.split, remote) as chunks:
+                    while (lease := work.next()) is not None:
+                        yield from _samples(tasks.chunks(lease.task), chunks, lease, work)
             finally:
                 self._take_leave(served, work)
             self.report = work.report
@@ -233,9 +244,10 @@ class DispatchedReader:
             )
         return served
 
-    def _tasks(self, served: Served) -> TaskList:
-        if self._known is None or self._known.digest != served.digest:
-            self._known = TaskList.of_served(served, self._root)
+    def _tasks(self, served: Served) -> _OpenedTasks:
+        if self._known is None or self._known.tasks.digest != served.digest:
+            with data_at(self._root, check_name(served.name)) as (data, remote):
+                self._known = _OpenedTasks(TaskList.of_served(served, data.folder), remote)
         return self._known
 
     def _take_leave(self, served: Served, work: LentTasks) -> None:
@@ -255,10 +267,12 @@ class DispatchedReader:
             _log.warning("the master was not told of the end of this trainer: %s", error)
 
 
-def _samples(tasks: TaskList, lease: Lease, work: LentTasks) -> Iterator[Sample]:
-    for span in tasks.chunks(lease.task):
+def _samples(
+    spans: Sequence[TaskSpan], chunks: SplitChunks, lease: Lease, work: LentTasks
+) -> Iterator[Sample]:
+    for span in spans:
         try:
-            samples = _decoded(span)
+            samples = _decoded(span, chunks)
         except (FormatError, StorageError) as error:
             work.fail(lease, error)
             return
@@ -268,14 +282,12 @@ def _samples(tasks: TaskList, lease: Lease, work: LentTasks) -> Iterator[Sample]
     work.finish(lease)
 
 
-def _decoded(span: TaskSpan) -> Iterator[Sample]:
+def _decoded(span: TaskSpan, chunks: SplitChunks) -> Iterator[Sample]:
     """Return the samples of a chunk; all of it is read and decoded here."""
     info, schema = span.chunk.info, span.version.schema
     codec = TypedCodec(schema)
+    framing = chunks.framing(span.version, span.chunk)
     try:
-        span.size.require(str(span.path))
-        with open_plain(span.path, follow=False) as file:
-            framing = decoder_of(schema, {info.codec}).read(file, info)
         if schema.is_fixed:
             return rows(codec.decode_records(framing, info.num_records), RowForm.MAPPING)
         records = split_records(framing, info.num_records)

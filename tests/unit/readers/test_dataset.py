@@ -20,6 +20,7 @@ from trainfeed.errors import (
 from trainfeed.loader import DataLoader, RecordFiles
 from trainfeed.readers import lent_tasks as _dispatched
 from trainfeed.readers import open_dataset, recordio
+from trainfeed.readers.split_chunks import SplitChunks
 from trainfeed.serving.dispatch import TaskList
 from trainfeed.versions import Skip, Version, write_skip
 
@@ -46,9 +47,10 @@ def loaded(reader, **options):
 
 def read_tasks(tasks):
     """Read what a trainer reads that a dispatch master lends all tasks."""
+    chunks = SplitChunks(tasks.versions, tasks.split)
     for task in range(tasks.num_tasks):
         for span in tasks.chunks(task):
-            list(_dispatched._decoded(span))
+            list(_dispatched._decoded(span, chunks))
 
 
 READINGS = {

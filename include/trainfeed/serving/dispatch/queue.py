@@ -12,7 +12,6 @@ from typing import Any, Final
 
 from trainfeed.core import canonical_json
 from trainfeed.errors import ConfigError, ConflictError
-from trainfeed.files import ShardSize
 from trainfeed.serving.dispatch.messages import (
     Answer,
     Ask,
@@ -48,14 +47,12 @@ class TaskSpan:
 
     Attributes:
         version: The version.
-        path: File of the shard.
-        size: Size of the file, as the manifest states it.
+        path: File of the shard; of a version in a bucket, as its folder would have it.
         chunk: Place and size of the chunk.
     """
 
     version: Version
     path: Path
-    size: ShardSize
     chunk: ShardChunk
 
 
@@ -112,14 +109,13 @@ class TaskList:
         return tasks
 
     @classmethod
-    def of_served(cls, served: Served, root: str | Path | None = None) -> TaskList:
-        """Return the list that a master serves, from this machine's view of the root.
+    def of_served(cls, served: Served, folder: DatasetFolder) -> TaskList:
+        """Return the list that a master serves, from this machine's view of the data set.
 
         Raises:
-            ConflictError: The root has other versions than the master.
+            ConflictError: The data set has other versions than the master.
             NotFoundError: A version is not here.
         """
-        folder = DatasetFolder(published_root(root), served.name)
         pairs = [each.rpartition("/") for each in served.versions]
         versions = tuple(
             Version.resolve(folder, interval, parse_generation(generation))
@@ -156,13 +152,10 @@ class TaskList:
     def _spans(self) -> list[TaskSpan]:
         spans = []
         for version in self.versions:
-            # Who reads a task compares the sizes: a trainer that lacks a shard stops no master.
-            version.require_shards_here()
+            # Who reads a task looks at the shards: a trainer that lacks one stops no master.
             paths = version.shard_paths(self.split, sizes=False)
-            sizes = version.shard_sizes(self.split)
             spans += [
-                TaskSpan(version, paths[chunk.shard], sizes[chunk.shard], chunk)
-                for chunk in version.chunks(self.split)
+                TaskSpan(version, paths[chunk.shard], chunk) for chunk in version.chunks(self.split)
             ]
         return spans
 

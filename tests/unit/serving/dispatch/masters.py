@@ -23,6 +23,7 @@ class Place:
     rules: dict = field(default_factory=dict)
     linger: float = 1.0
     port: int = 0
+    root_of_trainers: str | None = None
 
     def __post_init__(self):
         self.token_file = self.path / "token.txt"
@@ -50,7 +51,8 @@ class Place:
         return sorted(map(known, whole.reader()()))
 
     def reader(self, **more):
-        return dispatched(self.url, root=self.root, access=self.access, **more)
+        root = self.root_of_trainers or self.root
+        return dispatched(self.url, root=root, access=self.access, **more)
 
     def serve(self, port):
         rules = QueueOptions(**self.rules)
