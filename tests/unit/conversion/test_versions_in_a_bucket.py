@@ -197,3 +197,11 @@ def test_a_format_that_the_shard_does_not_have_is_refused(built, root):
         open_sample_file(path, SourceOptions(file_format=Format.CSV))
     with pytest.raises(ConfigError, match="only columns of Parquet"):
         open_sample_file(path, SourceOptions(columns=ColumnOptions(flatten=("a",))))
+
+
+def test_of_a_shard_nothing_is_fetched_but_its_own_chunks(built, root):
+    path = paths_of(f"{root.version().path}/clicks-train-*")[1]
+    samples = list(open_sample_file(path, SourceOptions()).samples())
+    assert samples
+    keys = {key for key in root.gets if "/clicks-" in key}
+    assert {key.rpartition("/")[2] for key in keys} == {path.name}

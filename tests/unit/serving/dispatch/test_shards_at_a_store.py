@@ -1,4 +1,4 @@
-"""Trainers of a master whose versions are in a bucket: each reads its chunks from there."""
+"""Trainers of a master whose versions are at a store: each reads its chunks from there."""
 
 import multiprocessing
 import signal
@@ -11,6 +11,8 @@ from tests.unit.serving.dispatch.conftest import place, project
 from tests.unit.serving.dispatch.masters import end, forked, known
 from tests.unit.serving.dispatch.test_reader import read_and_hang, status_of
 from trainfeed.errors import ConflictError, LoaderError
+from trainfeed.files.stores import Location
+from trainfeed.remote import roots as _roots
 from trainfeed.serving.dispatch import TaskList
 
 __all__ = ["memory_bucket", "place", "project"]
@@ -95,3 +97,13 @@ def test_a_master_of_the_configured_root_asks_for_no_shard(place, root, monkeypa
     tasks = TaskList.of_range("clicks", place.asked, "train")
     assert tasks.digest == place.tasks().digest
     assert not any("/clicks-train-" in key for key in root.gets)
+
+
+def test_a_trainer_may_read_a_copy_of_the_root_at_another_store(place, memory_bucket, monkeypatch):
+    parse = Location.parse
+    monkeypatch.setattr(_roots, "_location", lambda uri: parse(uri.removeprefix("hdfs://local")))
+    place.root_of_trainers = f"hdfs://local{place.root}"
+    with place.master():
+        reader = place.reader()
+        assert sorted(map(known, reader())) == place.expected()
+    assert list((place.root.parent / "cache" / "parts").glob("*/*"))
