@@ -31,8 +31,8 @@ FORM: Final = {
         type="string",
         minLength=1,
         title="Input",
-        description="Files: a path, a list between commas, or a glob; relative to the first folder"
-        " of inputs, or absolute.",
+        description="Files: a path, a list between commas, or a glob, or the folder of a version or"
+        " a set; relative to the first folder of inputs, or absolute.",
     ),
     "output": Param(
         type="string",
