@@ -91,12 +91,16 @@ def show(
 def _version_text(version: Version, manifest: Mapping[str, Any]) -> Iterator[Part]:
     # The lists do without the specification, from which the words of gates are.
     from trainfeed.cli.named_versions import GATE_COLUMNS, gate_rows
+    from trainfeed.versions.bucket_objects import place_in_bucket
 
     row, quarantine, interval = _row(version), manifest["quarantine"], manifest["interval"]
     late = {name: count for name, count in manifest["late"].items() if name in _LATE and count}
+    bucket = place_in_bucket(version.path)
     pairs = {
         "version": version.name,
         "path": version.path,
+        # Where its shards are, if the path has none.
+        **({"bucket": bucket.folder.uri} if bucket is not None else {}),
         "interval": f"{interval['start']} to {interval['end']}",
         "samples": row["samples"],
         "quarantined": _counted(row["quarantined"], quarantine["reasons"]),

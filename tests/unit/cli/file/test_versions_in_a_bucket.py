@@ -50,3 +50,13 @@ def test_what_works_on_the_bytes_of_a_file_says_where_they_are(root, cli):
         status, _, errors = cli("file", *words)
         assert status == 2
         assert "they are in s3://bucket/root/clicks/versions/2024-03-01/g0001" in errors
+
+
+def test_a_version_says_where_its_shards_are(root, cli, monkeypatch):
+    monkeypatch.setenv("TRAINFEED_ROOT", str(root.state))
+    status, out, errors = cli("show", "clicks/2024-03-01")
+    assert (status, errors) == (0, "")
+    said = dict(line.strip("│ ").split(" │ ", 1) for line in out.splitlines() if " │ " in line)
+    said = {name.strip(): value.strip() for name, value in said.items()}
+    assert said["path"] == str(root.version().path)
+    assert said["bucket"] == "s3://bucket/root/clicks/versions/2024-03-01/g0001"
