@@ -22,7 +22,7 @@ def submitted(monkeypatch):
     begun = []
 
     class Submission:
-        def __init__(self, *_):
+        def __init__(self, *_, **__):
             self.is_cancelled, self._ended, self.tail = False, threading.Event(), ""
             begun.append(self)
 
@@ -34,7 +34,8 @@ def submitted(monkeypatch):
             self.is_cancelled = True
             self._ended.set()
 
-    build = SimpleNamespace(ref=PlanRef("clicks", "2026-01-05", "p1"))
+    env = SimpleNamespace(uses_object_stores=False)
+    build = SimpleNamespace(ref=PlanRef("clicks", "2026-01-05", "p1"), env=env)
     stage = SimpleNamespace(spec=SimpleNamespace(folder=None))
     folder = SimpleNamespace(create=lambda _: None, result=lambda: None, job_uri="uri")
 
@@ -42,8 +43,8 @@ def submitted(monkeypatch):
         made = SparkApplication(build, SparkCluster())
 
         def at(name, then):
-            def call(*arguments):
-                result = then(*arguments)
+            def call(*arguments, **named):
+                result = then(*arguments, **named)
                 if name == moment:
                     made.cancel()
                 return result
