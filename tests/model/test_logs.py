@@ -10,6 +10,8 @@ from tests.model.runs import run
 SIZE = 1000
 
 
+# A thousand logs compute for a minute alone, and five times as long behind other work.
+@pytest.mark.timeout(1200)
 @pytest.mark.parametrize(
     "block", [0, *(pytest.param(n, marks=pytest.mark.ci) for n in range(1, 5))]
 )

@@ -121,14 +121,15 @@ class BucketShard:
         path: Where it would be in the folder of its version.
         num_bytes: Its size.
         version: Its version.
+        split: The split that it is of.
         chunks: Its chunks.
     """
 
     path: Path
     num_bytes: int
     version: Version
+    split: str
     chunks: tuple[ShardChunk, ...]
-    _opened: SplitChunks
 
     @property
     def container(self) -> FileFormat:
@@ -145,37 +146,39 @@ class BucketShard:
         """Yield its records, unchanged.
 
         Raises:
+            ConfigError: A setting of the cache is not valid, or it is in use with another bound.
             FormatError: A chunk is not the one that was published, twice.
             NotFoundError: The shard is not in the bucket.
             StorageError: The store, or the disk of the cache, refused or failed.
         """
-        with self._read_in_order():
+        with self._opened() as opened:
             for chunk in self.chunks:
-                yield from self._opened.records(self.version, chunk)
+                yield from opened.records(self.version, chunk)
 
     def blocks(self, schema: Schema) -> Iterator[Mapping[str, Any]]:
         """Yield the samples of each chunk as arrays, by a schema of fixed size.
 
         Raises:
-            FormatError, NotFoundError, StorageError: As of ``records``.
+            ConfigError, FormatError, NotFoundError, StorageError: As of ``records``.
         """
         is_tfrecord = self.container is FileFormat.TFRECORD
         examples, typed = ExampleCodec(schema) if is_tfrecord else None, TypedCodec(schema)
-        with self._read_in_order():
+        with self._opened() as opened:
             for chunk in self.chunks:
                 if examples is not None:
-                    yield examples.decode_records(self._opened.records(self.version, chunk))
+                    yield examples.decode_records(opened.records(self.version, chunk))
                 else:
-                    framing = self._opened.framing(self.version, chunk)
+                    framing = opened.framing(self.version, chunk)
                     yield typed.decode_columns(framing, chunk.info.num_records)
 
     @contextmanager
-    def _read_in_order(self) -> Iterator[None]:
-        with self._opened as opened:
+    def _opened(self) -> Iterator[SplitChunks]:
+        """Open the split for a pass over this shard; passes of other threads do not end it."""
+        with SplitChunks([self.version], self.split) as opened:
             if self.chunks:
                 first, last = self.chunks[0], self.chunks[-1]
                 opened.begin(first.first_ordinal, last.first_ordinal + last.info.num_records)
-            yield
+            yield opened
 
 
 def shard_in_bucket(path: FilePath) -> BucketShard | None:
@@ -183,7 +186,6 @@ def shard_in_bucket(path: FilePath) -> BucketShard | None:
 
     Raises:
         ChecksumError, FormatError: The manifest or the index of its version is damaged.
-        ConfigError: A setting of the cache is not valid, or it is in use with another bound.
         StorageError: The file system refused or failed.
     """
     place = Path(local_source(path)).absolute()
@@ -212,10 +214,10 @@ def _known(folder: Path, _mark: FileMark) -> Mapping[str, BucketShard]:
     """Return all shards of a version; kept, because they are asked for one by one."""
     version, found = Version.open(folder), dict[str, BucketShard]()
     for split, entry in version.manifest.splits.items():
-        opened, chunks = SplitChunks([version], split), defaultdict[int, list[ShardChunk]](list)
+        chunks = defaultdict[int, list[ShardChunk]](list)
         for chunk in version.chunks(split):
             chunks[chunk.shard].append(chunk)
         for number, shard in enumerate(entry.shards):
             path, own = folder / shard.name, tuple(chunks[number])
-            found[shard.name] = BucketShard(path, shard.bytes, version, own, opened)
+            found[shard.name] = BucketShard(path, shard.bytes, version, split, own)
     return found

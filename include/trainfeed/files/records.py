@@ -21,7 +21,6 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import threading
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -39,6 +38,7 @@ from typing import (
 )
 
 from trainfeed.core import canonical_json
+from trainfeed.core.thread_ties import new_lock
 from trainfeed.errors import ConfigError, FormatError, NotFoundError
 from trainfeed.files import listed, listed_folder, read_plain
 from trainfeed.files.stores import posix
@@ -310,7 +310,7 @@ def record_of(kind: type[T], value: Any) -> T:
     return adapter(value)
 
 
-_KNOWING: Final = threading.Lock()
+_KNOWING: Final = new_lock()
 
 
 @cache

@@ -147,6 +147,8 @@ class SplitChunks:
             return [bytes(record) for record in split_records(framing, info.num_records)]
         if self._remote is None:
             return self._of_file(version, chunk, lambda file: _examples(info, _stored(file, info)))
+        if not info.num_records:
+            return []
         fetched = self._at(self._remote)
         return fetched.shards.decoded(self._number(fetched, version, chunk), _examples)
 

@@ -475,12 +475,15 @@ def place_of(uri: str) -> Location:
     # Java writes a local file with one slash.
     is_local = uri.startswith("file:/") and not uri.startswith("file://")
     try:
-        return Location.parse(uri.removeprefix("file:") if is_local else uri)
+        place = Location.parse(uri.removeprefix("file:") if is_local else uri)
+        if place.uri.startswith("s3://"):
+            raise ConfigError("workers get no keys of object stores for tables")  # noqa: TRY301
     except ConfigError as error:
         raise ConfigError(
             f"a table has the file {uri}, which trainfeed cannot open: {error}; nothing was read or"
             " published; tables on hdfs:// and on mounted folders are read"
         ) from error
+    return place
 
 
 class _Input(InputFile):

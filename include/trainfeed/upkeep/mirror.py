@@ -30,6 +30,7 @@ from trainfeed.errors import (
     ConflictError,
     NotFoundError,
     WindowError,
+    WithdrawnError,
 )
 from trainfeed.files import is_there, make_folders, open_plain, read_plain, write_all
 from trainfeed.files.records import ROOT_MARK_FILE, ROOT_MARKS, RecordFile
@@ -349,14 +350,16 @@ class _Mirroring:
                 name = f"mirror-{'-'.join(version.told.split('/'))}-{sha256[:16]}"
                 staged = self._to.staging / name
                 is_new = self._copy_and_publish(version, path, staged, data, manifest)
-        except NotFoundError:
+        except (NotFoundError, WithdrawnError):
             follow(self._from)
             if version.generation in self._from.generations(version.interval):
                 raise
-            return  # it was withdrawn or removed meanwhile
+            # It was withdrawn or removed meanwhile; in a bucket perhaps behind its manifest.
+            is_new = self._to.version(*version).is_dir()
         if is_new:
             self.report.copied.append(version.told)
-            self.report.num_bytes += sum(size for size, _ in manifest.file_digests().values())
+            copy, _ = Manifest.read(self._to.version(*version))
+            self.report.num_bytes += sum(size for size, _ in copy.file_digests().values())
 
     def _copy_and_publish(
         self, version: _Name, path: Path, staged: Path, data: bytes, manifest: Manifest
@@ -369,19 +372,27 @@ class _Mirroring:
                 return False
             with posix.map_errors(staged):
                 make_folders(staged)
-            files = manifest.file_digests()
-            with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="trainfeed-mirror") as pool:
-                list(pool.map(partial(self._copy_file, path, staged), files, files.values()))
-            with suppress(NotFoundError):
-                built = read_plain(path / BUILT, follow=False, max_bytes=_MAX_BUILT_BYTES)
-                with StagedFile(staged, BUILT, mode=0o444) as file:
-                    write_all(file, built)  # type: ignore[arg-type]
-            write_manifest_file(staged, data)
-            faults.point("mirror.before_commit")
-            is_new = self._publish(version, staged)
+            try:
+                self._copy_files(path, staged, manifest)
+                write_manifest_file(staged, data)
+                faults.point("mirror.before_commit")
+                is_new = self._publish(version, staged)
+            except (NotFoundError, WithdrawnError):
+                # No later call asks for a version that was given up.
+                shutil.rmtree(staged, ignore_errors=True)
+                raise
             faults.point("mirror.after_commit")
             shutil.rmtree(staged, ignore_errors=True)
         return is_new
+
+    def _copy_files(self, path: Path, staged: Path, manifest: Manifest) -> None:
+        files = manifest.file_digests()
+        with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="trainfeed-mirror") as pool:
+            list(pool.map(partial(self._copy_file, path, staged), files, files.values()))
+        with suppress(NotFoundError):
+            built = read_plain(path / BUILT, follow=False, max_bytes=_MAX_BUILT_BYTES)
+            with StagedFile(staged, BUILT, mode=0o444) as file:
+                write_all(file, built)  # type: ignore[arg-type]
 
     def _copy_file(self, path: Path, staged: Path, name: str, expected: tuple[int, str]) -> None:
         """Copy a file of a version, unless a killed call has; once more if it differs."""
@@ -435,12 +446,14 @@ class _Mirroring:
         """Refuse a version that was given up at either end while it was copied."""
         follow(self._from)
         for end in (self._from, self._to):
-            for mark in (end.removal_mark(*version), end.withdrawal_mark(*version)):
+            for error, mark in (
+                (WithdrawnError, end.withdrawal_mark(*version)),
+                (NotFoundError, end.removal_mark(*version)),
+            ):
                 if is_there(mark):
-                    raise NotFoundError(
+                    raise error(
                         f"expected {end.name}/{version.told} without a mark, got {mark}, which came"
-                        " while the version was copied; readers of the mirror do not get it; mirror"
-                        " again"
+                        " while the version was copied; mirror again"
                     )
 
     # --- Decisions

@@ -11,6 +11,7 @@ import os
 import threading
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import pytest
 
@@ -23,6 +24,7 @@ from trainfeed import open_dataset
 from trainfeed.core import faults
 from trainfeed.core.config import RootPlace
 from trainfeed.files.stores import Location
+from trainfeed.upkeep import mirror as mirror_module
 from trainfeed.upkeep.mirror import MirrorEnd, mirror
 from trainfeed.versions import DatasetFolder, Version, init_root
 from trainfeed.versions.bucket_objects import BucketVersion
@@ -220,11 +222,11 @@ def test_a_conflict_in_a_bucket_is_refused_and_nothing_of_it_changes(ways, folde
         assert os.environ[name] not in done.stderr + done.stdout
 
 
-def copied(ways, monkeypatch, act):
-    """Mirror in this process, and act before the first manifest; return what was copied."""
+def copied(ways, monkeypatch, act, at="bucket.before_manifest"):
+    """Mirror in this process, and act at the first such point; return what was copied."""
 
     def before_manifest(point):
-        if point == "bucket.before_manifest":
+        if point == at:
             monkeypatch.setattr(faults, "point", lambda _: None)
             act()
 
@@ -262,6 +264,26 @@ def test_a_sweep_leaves_what_was_sent_of_a_version_to_the_next_call(ways, monkey
     ways.finish(ways.project.env.root, ways.bucket.uri)
     require_equal_bucket(ways, ways.bucket)
     assert list(version.problems()) == []
+
+
+def test_what_is_withdrawn_behind_its_announcement_is_hidden_at_once(ways, monkeypatch):
+    """Its manifest is there, so it is counted; the mirror ends with the decision of the source."""
+    for tag in ("prod", "march"):
+        ways.decide("untag", "clicks", tag)
+    shown = []
+    decisions_of = mirror_module._Mirroring._copy_decisions
+
+    def look(self, *, with_tags):
+        if with_tags:
+            shown.append(DecisionLog(ways.bucket / "clicks").newest().files)
+        decisions_of(self, with_tags=with_tags)
+
+    monkeypatch.setattr(mirror_module._Mirroring, "_copy_decisions", look)
+    act = partial(ways.decide, "withdraw", f"clicks/{DAYS[0]}")
+    done = copied(ways, monkeypatch, act, at="bucket.announced")
+    assert done == [f"{DAYS[0]}/g0001", f"{DAYS[2]}/g0001"]
+    assert f"versions/{DAYS[0]}/g0001.withdrawn" in shown[0]
+    assert DecisionLog(ways.bucket / "clicks").newest().files == decisions(ways.folder)
 
 
 class EndedError(Exception):

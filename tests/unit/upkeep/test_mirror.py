@@ -147,6 +147,7 @@ def test_what_is_withdrawn_while_it_is_copied_does_not_appear(mirrored, monkeypa
     (report,) = mirror_module.mirror(*ends)
     assert report.copied == [f"{name}/g0001" for name in DAYS[1:]]
     assert not mirrored.target.has_folder(DAYS[0], 1)
+    assert not [each for each in mirrored.target.staging.glob("mirror-*") if each.is_dir()]
     mirrored.require_equal()
 
 
