@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import lru_cache
@@ -174,7 +174,7 @@ class BucketShard:
     @contextmanager
     def _opened(self) -> Iterator[SplitChunks]:
         """Open the split for a pass over this shard; passes of other threads do not end it."""
-        with SplitChunks([self.version], self.split) as opened:
+        with closing(SplitChunks([self.version], self.split)) as opened:
             if self.chunks:
                 first, last = self.chunks[0], self.chunks[-1]
                 opened.begin(first.first_ordinal, last.first_ordinal + last.info.num_records)

@@ -7,6 +7,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -216,7 +217,7 @@ class DispatchedReader:
             tasks, remote = self._tasks(served)
             work = LentTasks(client, served, self._tasks_per_lease)
             try:
-                with SplitChunks(tasks.versions, tasks.split, remote) as chunks:
+                with closing(SplitChunks(tasks.versions, tasks.split, remote)) as chunks:
                     while (lease := work.next()) is not None:
                         yield from _samples(tasks.chunks(lease.task), chunks, lease, work)
             finally:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import date, timedelta
 from pathlib import Path
 from types import TracebackType
@@ -199,7 +199,7 @@ class DatasetReader:
             raise ended(position, num_samples)
         # The samples of the rank have the ordinals rank, rank + world_size, and so on.
         next_ordinal = rank + position * world_size
-        with SplitChunks(self.versions, self.split, self.remote) as chunks:
+        with closing(SplitChunks(self.versions, self.split, self.remote)) as chunks:
             chunks.begin(next_ordinal)
             for span in self._spans(chunks):
                 first, num_records = next_ordinal - span.first_ordinal, span.chunk.info.num_records

@@ -10,8 +10,7 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple, Self, TypeVar
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -157,17 +156,6 @@ class SplitChunks:
         self._way = None
         if self._fetched is not None:
             self._fetched.shards.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _at(self, remote: RemoteRoot) -> _Fetched:
         if self._fetched is None:

@@ -341,9 +341,11 @@ class _Mirroring:
 
     def _copy_version(self, version: _Name) -> None:
         path = self._from.version(*version)
+        num_bytes = 0
         try:
             data, sha256 = read_manifest_file(path, what="version")
             manifest = Manifest.from_bytes(data, path=str(path))
+            num_bytes = sum(size for size, _ in manifest.file_digests().values())
             if self._source.bucket is None and self._target.bucket is not None:
                 is_new = self._publish(version, path)
             else:
@@ -358,8 +360,7 @@ class _Mirroring:
             is_new = self._to.version(*version).is_dir()
         if is_new:
             self.report.copied.append(version.told)
-            copy, _ = Manifest.read(self._to.version(*version))
-            self.report.num_bytes += sum(size for size, _ in copy.file_digests().values())
+            self.report.num_bytes += num_bytes
 
     def _copy_and_publish(
         self, version: _Name, path: Path, staged: Path, data: bytes, manifest: Manifest

@@ -39,8 +39,8 @@ def publish_folder(
     Args:
         version: The place.
         source: The folder: a published version, or a staged one.
-        announce: Called when all files are there, before the manifest: whoever follows the log of
-            decisions looks for it from then on. What it raises ends the call.
+        announce: Is called when all files are there, before the manifest is. It puts the name of
+            the version into the log of decisions; what it raises ends the call.
 
     Returns:
         Whether this call published it, or it was there with the same content.

@@ -389,7 +389,7 @@ class PositionFile:
         if entry is None:
             raise NotFoundError(f"version {version.path} was published without {POSITIONS}")
         if not is_there(self._path) and (place := place_in_bucket(version.path)) is not None:
-            # A private copy of a root in a bucket goes without it until somebody asks.
+            # A private copy of a root in a bucket fetches this file when it is read first.
             place.fetch_file(POSITIONS, *entry, self._path)
         for problem in compare_file(self._path, *entry):
             raise problem

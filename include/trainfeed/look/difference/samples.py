@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, BinaryIO, Final, TypeAlias
@@ -210,7 +210,7 @@ class _Places:
 
 
 def _records(version: Version, split: str) -> Iterator[list[bytes]]:
-    with SplitChunks([version], split) as chunks:
+    with closing(SplitChunks([version], split)) as chunks:
         chunks.begin()
         for chunk in chunks.of(version):
             framing = chunks.framing(version, chunk)
