@@ -20,7 +20,7 @@ FILE = Path(__file__).with_name("slow_cases.txt")
 # About what a case takes that is not slow.
 _QUICK_S = 0.1
 # Folder → the seconds above which a case is slow. Others, as e2e, name theirs in conftest.py.
-LIMITS_S = {"unit": 0.8, "dags": 3.0, "integration": 3.0}
+LIMITS_S = {"unit": 0.6, "dags": 3.0, "integration": 2.0}
 
 
 def slow_cases() -> dict[str, float]:
