@@ -1,15 +1,12 @@
-"""The DAGs of a data set, and the share of the data sets that each DAG file makes.
+"""The DAGs of a data set, and of the data sets whose share of all a DAG file makes.
 
 Airflow has a time limit for each file, and drops all DAGs of a file that exceeds it or raises. Each
 file therefore makes the DAGs of an eighth of the data sets, and reads no other specifications.
-Errors in specifications are raised by separate files, which make no DAGs.
+Errors in specifications are raised by separate files, which make no DAGs: ``_shares.py``.
 """
 
 from __future__ import annotations
 
-import zlib
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, Final, cast
 
 from airflow.sdk import (
@@ -36,6 +33,7 @@ from dags._defaults import (
 )
 from dags._docs import spec_doc
 from dags._forms import INTERVAL_PATTERN, build_params, interval_param, why_param, window_param
+from dags._shares import folders_of, share_of
 from operators.connections import datasets_folder
 from operators.corrections import WaiveGatesOperator
 from operators.logs_complete import LogsCompleteSensor
@@ -57,7 +55,7 @@ from operators.trainings import (
     UploadModelOperator,
 )
 from operators.uploads import CheckUploadsOperator, SettleUploadsOperator
-from trainfeed.specification import DatasetSpec, ModelSpec, load_spec, spec_folders, spec_or_error
+from trainfeed.specification import DatasetSpec, ModelSpec, load_spec, spec_or_error
 
 # --- Source → published version
 
@@ -412,16 +410,9 @@ def _form(spec: DatasetSpec) -> dict[str, Param]:
     }
 
 
-# --- The files of the data sets, which share them by name
+# --- The DAGs of a share of the data sets
 
-# Fixed, with one file for each share: a data set keeps its share when others are added or removed.
-NUM_SHARES: Final = 8
 _KINDS: Final = ("build", "train", "uploads", "waive")
-
-
-def share_of(dataset: str) -> int:
-    """Return the number of a data set's share, from 0 on; it depends on the name alone."""
-    return zlib.crc32(dataset.encode()) % NUM_SHARES
 
 
 def make_dags(share: int) -> None:
@@ -431,29 +422,13 @@ def make_dags(share: int) -> None:
     """
     wanted = get_parsing_context().dag_id
     if wanted is None:
-        for spec in map(spec_or_error, _folders(share)):
+        for spec in map(spec_or_error, folders_of(share)):
             if isinstance(spec, DatasetSpec):
                 _make(spec, *_KINDS)
         return
     kind, _, name = wanted.partition(".")
     if kind in _KINDS and name and share_of(name) == share:
         _make(load_spec(datasets_folder() / name), kind)
-
-
-def raise_errors(share: int) -> None:
-    """Raise all errors in the specifications of a share.
-
-    Raises:
-        SpecError: A specification is wrong; the message has a line for every mistake.
-    """
-    found = map(spec_or_error, _folders(share))
-    wrong = [spec for spec in found if not isinstance(spec, DatasetSpec)]
-    if wrong:
-        raise type(wrong[0])("\n".join(map(str, wrong)))
-
-
-def _folders(share: int) -> Iterator[Path]:
-    return (path for path in spec_folders(datasets_folder()) if share_of(path.name) == share)
 
 
 def _make(spec: DatasetSpec, *kinds: str) -> None:

@@ -1,6 +1,9 @@
-"""The import error that Airflow shows for wrong specifications of share 3; makes no DAG."""
+"""The import error that Airflow shows for wrong specifications of share 3; makes no DAG.
+
+See `_shares.py`.
+"""
 
 # Airflow reads only files in which its name stands.
-from dags._datasets import raise_errors
+from dags._shares import raise_errors
 
 raise_errors(3)

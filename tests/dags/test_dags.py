@@ -22,7 +22,7 @@ from croniter import croniter
 
 import dags
 import operators
-from dags._datasets import NUM_SHARES, share_of
+from dags._shares import NUM_SHARES, share_of
 from operators import stages as plan_interval
 from operators.connections import datasets_folder
 from operators.timetable import BEFORE_ALL
@@ -685,6 +685,20 @@ print(found)
     assert in_fresh_process(code) == str({file: [] for file in files})
 
 
+def test_errors_of_specifications_show_where_an_operator_cannot_be_imported(add, datasets):
+    add("clicks")
+    (datasets / "clicks" / "dataset.yaml").write_text("{")
+    code = f"""
+import runpy, sys
+sys.modules["operators.stages"] = None
+try:
+    runpy.run_path({str(ROOT / "dags" / f"spec_errors_{share_of('clicks')}.py")!r})
+except Exception as error:
+    print(type(error).__name__)
+"""
+    assert in_fresh_process(code) == "SpecError"
+
+
 def in_an_airflow_with_the_plugins(code):
     return in_fresh_process(f"""
 import os, sys
@@ -749,10 +763,11 @@ def test_a_share_reads_no_specification_of_another(add, load, monkeypatch):
     def hang(folder):
         raise AssertionError(f"{folder.name} is read") from None
 
-    real = dags._datasets.spec_or_error
-    monkeypatch.setattr(
-        dags._datasets, "spec_or_error", lambda f: hang(f) if f.name == "views" else real(f)
-    )
+    real = dags._shares.spec_or_error
+    for module in (dags._datasets, dags._shares):
+        monkeypatch.setattr(
+            module, "spec_or_error", lambda f: hang(f) if f.name == "views" else real(f)
+        )
     for kind in ("datasets", "spec_errors"):
         assert not load(f"dags/{kind}_{share_of('clicks')}.py").import_errors
         assert load(f"dags/{kind}_{share_of('views')}.py").import_errors

@@ -113,6 +113,26 @@ def _shards_of(folder: Path) -> list[Path]:
 # --- Shards that are in a bucket
 
 
+class _Split:
+    """A split of a version in a bucket; a pass of one thread over a shard has its chunks alone."""
+
+    def __init__(self, version: Version, name: str) -> None:
+        self._version, self._name = version, name
+        # Closed; their tables of all chunks would otherwise be made anew for each shard.
+        self._idle: list[SplitChunks] = []
+
+    @contextmanager
+    def opened(self) -> Iterator[SplitChunks]:
+        """Open it for a pass; passes of other threads do not end it."""
+        try:
+            chunks = self._idle.pop()
+        except IndexError:
+            chunks = SplitChunks([self._version], self._name)
+        with closing(chunks):
+            yield chunks
+        self._idle.append(chunks)
+
+
 @dataclass(frozen=True)
 class BucketShard:
     """A shard of a version in a bucket.
@@ -121,14 +141,14 @@ class BucketShard:
         path: Where it would be in the folder of its version.
         num_bytes: Its size.
         version: Its version.
-        split: The split that it is of.
+        split: Its split.
         chunks: Its chunks.
     """
 
     path: Path
     num_bytes: int
     version: Version
-    split: str
+    split: _Split
     chunks: tuple[ShardChunk, ...]
 
     @property
@@ -173,8 +193,7 @@ class BucketShard:
 
     @contextmanager
     def _opened(self) -> Iterator[SplitChunks]:
-        """Open the split for a pass over this shard; passes of other threads do not end it."""
-        with closing(SplitChunks([self.version], self.split)) as opened:
+        with self.split.opened() as opened:
             if self.chunks:
                 first, last = self.chunks[0], self.chunks[-1]
                 opened.begin(first.first_ordinal, last.first_ordinal + last.info.num_records)
@@ -213,9 +232,9 @@ def _shards_in(folder: Path) -> Mapping[str, BucketShard]:
 def _known(folder: Path, _mark: FileMark) -> Mapping[str, BucketShard]:
     """Return all shards of a version; kept, because they are asked for one by one."""
     version, found = Version.open(folder), dict[str, BucketShard]()
-    for split, entry in version.manifest.splits.items():
-        chunks = defaultdict[int, list[ShardChunk]](list)
-        for chunk in version.chunks(split):
+    for name, entry in version.manifest.splits.items():
+        split, chunks = _Split(version, name), defaultdict[int, list[ShardChunk]](list)
+        for chunk in version.chunks(name):
             chunks[chunk.shard].append(chunk)
         for number, shard in enumerate(entry.shards):
             path, own = folder / shard.name, tuple(chunks[number])

@@ -24,8 +24,8 @@ from trainfeed.versions import Leaf
 from trainfeed.versions.order import source_hash, split_member
 
 _LEDGER: Final = "ledger"
-_AGAIN: Final = "build the interval again (in Airflow: clear the run from ingest on)"
-REMEDY: Final = f"nothing was published; delete the file and {_AGAIN}"
+BUILD_AGAIN: Final = "build the interval again (in Airflow: clear the run from ingest on)"
+REMEDY: Final = f"nothing was published; delete the file and {BUILD_AGAIN}"
 
 logger = logging.getLogger(__name__)
 
@@ -50,17 +50,56 @@ def opened_landing(location: Location, *, verified: bool = True) -> Iterator[Lan
 
     Raises:
         NotFoundError: The file is not there.
-        ChecksumError: The file is torn or damaged; this may also show in the caller's block.
+        ChecksumError: The file is torn or damaged.
     """
     if not location.exists():
         raise NotFoundError(
-            f"landing file {location.uri} is missing; nothing was published; {_AGAIN}"
+            f"landing file {location.uri} is missing; nothing was published; {BUILD_AGAIN}"
         )
-    try:
-        with closing(LandingFile.open(location)) as landing:
-            if verified:
+    with remedy_in_errors():
+        landing = LandingFile.open(location)
+    with closing(landing):
+        if verified:
+            with remedy_in_errors():
                 landing.verify()
-            yield landing
+        yield landing
+
+
+def landed_batches(landing: LandingFile, *, verifies: bool = False) -> Iterator[pa.RecordBatch]:
+    """Yield the records of an open landing file; see ``LandingFile.iter_batches``.
+
+    Raises:
+        ChecksumError: The file is damaged.
+    """
+    batches = landing.iter_batches(verifies=verifies)
+    while True:
+        with remedy_in_errors():
+            batch = next(batches, None)
+        if batch is None:
+            return
+        yield batch
+
+
+def landed_records(location: Location) -> Iterator[pa.RecordBatch]:
+    """Yield the records of a landing file, whose digest is not compared.
+
+    Raises:
+        NotFoundError: The file is not there.
+        ChecksumError: The file is torn, or its records cannot be decoded.
+    """
+    with opened_landing(location, verified=False) as landing:
+        yield from landed_batches(landing)
+
+
+@contextmanager
+def remedy_in_errors() -> Iterator[None]:
+    """Let errors of a damaged landing file say what to do with it.
+
+    Raises:
+        ChecksumError: The block found a FormatError.
+    """
+    try:
+        yield
     except FormatError as error:
         raise ChecksumError(f"{error}; {REMEDY}") from error
 
@@ -72,15 +111,22 @@ def promised_leaf(landing: LandingFile) -> Leaf:
         FormatError: There is no account, or one that cannot be read.
     """
     if (text := landing.metadata.get(_LEDGER)) is None:
-        raise FormatError(f"expected {_LEDGER!r} in the trailer, got {sorted(landing.metadata)}")
-    return Leaf.from_json(canonical_json.loads(text.encode()))
+        raise FormatError(
+            f"expected {_LEDGER!r} in the trailer, got {sorted(landing.metadata)}",
+            path=landing.path,
+        )
+    try:
+        return Leaf.from_json(canonical_json.loads(text.encode()))
+    except FormatError as error:
+        error.path = error.path or landing.path
+        raise
 
 
 def landed_leaf(
     location: Location,
     planned: Planned,
     piece: PlannedRange,
-    see: Callable[[pa.RecordBatch], None] | None = None,
+    on_batch: Callable[[pa.RecordBatch], None] | None = None,
 ) -> Leaf | None:
     """Return the account of a landing file, or None if there is no complete, intact file.
 
@@ -88,7 +134,7 @@ def landed_leaf(
         location: The file.
         planned: Its input.
         piece: Its range.
-        see: Gets every batch, also of a file that turns out to be damaged.
+        on_batch: Gets every batch, also of a file that turns out to be damaged.
 
     The account is computed from the records; a different one in the trailer means damage. So do
     records of another range: an intact file in the place of another one.
@@ -101,14 +147,14 @@ def landed_leaf(
             number = source_hash(split_member(piece.source)[1])
             found = Leaf()
             for batch in landing.iter_batches(verifies=True):
-                if not holds(planned, piece, batch):
+                if not is_of_range(planned, piece, batch):
                     logger.warning(
                         "%s has records of another range and will be landed again", location.uri
                     )
                     return None
                 found += leaf_of(batch, number)
-                if see is not None:
-                    see(batch)
+                if on_batch is not None:
+                    on_batch(batch)
     except FormatError as error:
         logger.warning("%s is torn or damaged and will be landed again: %s", location.uri, error)
         return None
@@ -116,6 +162,11 @@ def landed_leaf(
         logger.warning("%s has a wrong account and will be landed again", location.uri)
         return None
     return found
+
+
+def is_landed(landing: Location, planned: Planned, piece: PlannedRange) -> bool:
+    """Return whether a complete, intact landing file covers the range."""
+    return landed_leaf(landing_file(landing, planned, piece), planned, piece) is not None
 
 
 def write_landing(file: BinaryIO, batches: Iterable[pa.RecordBatch], source: str) -> Leaf:
@@ -160,12 +211,7 @@ def _while_the_next_is_made(
             yield waiting.result()
 
 
-def is_landed(landing: Location, planned: Planned, piece: PlannedRange) -> bool:
-    """Return whether a complete, intact landing file covers the range."""
-    return landed_leaf(landing_file(landing, planned, piece), planned, piece) is not None
-
-
-def holds(planned: Planned, piece: PlannedRange, batch: pa.RecordBatch) -> bool:
+def is_of_range(planned: Planned, piece: PlannedRange, batch: pa.RecordBatch) -> bool:
     """Return whether the records of a batch, by ascending offset, are of a range of offsets.
 
     Positions of other units are those of a source's own reader, and are not compared.
@@ -180,10 +226,10 @@ def record_bytes(batch: pa.RecordBatch) -> NDArray[np.int64]:
     """Return the bytes of every record of a landing batch, as ledgers count them.
 
     A record has the bytes of its value; a row of typed fields, which has no value, those of its
-    fields; a record with neither has none.
+    fields; a record with neither counts 0 bytes.
     """
     values = batch.column("value")
-    found: NDArray[np.int64] = pc.fill_null(pc.binary_length(values), 0).to_numpy()
+    found: NDArray[np.int64] = pc.fill_null(pc.binary_length(values), 0).to_numpy().astype(np.int64)
     if values.null_count and FIELDS in batch.schema.names:
         is_null = values.is_null().to_numpy(zero_copy_only=False)
         return np.where(is_null, row_bytes(batch.column(FIELDS)), found)

@@ -26,7 +26,7 @@ from trainfeed.pipeline.inputs.row_files import piece_with
 from trainfeed.pipeline.inputs.row_json import as_values
 from trainfeed.pipeline.inputs.schemas import lend_schemas
 from trainfeed.pipeline.inputs.source_readers import reader_of
-from trainfeed.pipeline.landed_ranges import landing_file, opened_landing, write_landing
+from trainfeed.pipeline.landed_ranges import landed_records, landing_file, write_landing
 from trainfeed.pipeline.members import spec_of
 from trainfeed.pipeline.planner.planner import Planner
 from trainfeed.pipeline.plans import Plan, PlannedFile, PlannedRange, load_plan
@@ -107,8 +107,7 @@ class WholeRecords:
     def _whole(self, piece: PlannedRange) -> Generator[pa.RecordBatch]:
         location = self._place(piece)
         if location.exists():
-            with opened_landing(location, verified=False) as landing:
-                yield from landing.iter_batches()
+            yield from landed_records(location)
         elif self.spec is not None and not spec_of(self.spec, piece.source).source.kind.lands:
             stage = Stage(self.spec, self.env, self.plan)
             yield from map(as_values, reader_of(self.spec).batches(stage, piece))

@@ -193,11 +193,12 @@ class LandingFile:
 
     Attributes:
         metadata: The texts given to ``close`` of the writer, with number and digest of the trailer.
+        path: Its URI; None of a file that the caller has opened.
     """
 
     def __init__(self, file: BinaryIO, *, path: str | None, owned: bool) -> None:
         self._file = file
-        self._path = path
+        self.path = path
         self._owned = owned
         with _map_errors(path):
             self._reader = _open_reader(file, path)
@@ -239,7 +240,7 @@ class LandingFile:
         """
         digest = ContentDigest() if verifies else None
         if verifies:
-            require_kind(self.metadata, self._path)
+            require_kind(self.metadata, self.path)
         for index in range(self.num_batches):
             batch = self.read_batch(index)
             if digest is not None:
@@ -255,7 +256,7 @@ class LandingFile:
 
     def read_batch(self, index: int) -> pa.RecordBatch:
         """Return batch ``index``, counted from 0."""
-        with _map_errors(self._path):
+        with _map_errors(self.path):
             batch = self._reader.get_batch(index)
             # The buffers come from a file: without validation, an offset that points outside of its
             # buffer would crash the process.
@@ -264,11 +265,11 @@ class LandingFile:
 
     def iter_stamps(self) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
         """Yield offsets and timestamps of each batch, without reading the other columns."""
-        with _map_errors(self._path):
+        with _map_errors(self.path):
             options = pa.ipc.IpcReadOptions(included_fields=[0, 1])
             reader = pa.ipc.open_file(self._file, options=options)
         for index in range(self.num_batches):
-            with _map_errors(self._path):
+            with _map_errors(self.path):
                 batch = reader.get_batch(index)
                 columns = batch.column(0).to_numpy(), batch.column(1).to_numpy()
             yield columns
@@ -286,7 +287,7 @@ class LandingFile:
     def _compare(self, digest: ContentDigest) -> None:
         expected, actual = self.metadata[CONTENT], digest.hexdigest()
         if actual != expected:
-            raise ChecksumError(f"expected content {expected}, got {actual}", path=self._path)
+            raise ChecksumError(f"expected content {expected}, got {actual}", path=self.path)
 
     def close(self) -> None:
         """Release the file, if it was opened here."""

@@ -1,22 +1,25 @@
 """Intact files of a build in the place of others of their kind: noticed, never published."""
 
 import shutil
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from tests.unit.pipeline.test_concurrent import run_until
 from trainfeed.errors import ChecksumError, FormatError, GateError
+from trainfeed.files.stores import Location
 from trainfeed.pipeline import Build, OutdatedRule
 from trainfeed.pipeline.check import check
 from trainfeed.pipeline.convert import convert
 from trainfeed.pipeline.ingest import ingest
-from trainfeed.pipeline.landed_ranges import landing_name_of
+from trainfeed.pipeline.landed_ranges import REMEDY, landing_name_of
 from trainfeed.pipeline.plan import plan
 from trainfeed.pipeline.preprocess import preprocess
 from trainfeed.pipeline.publish import publish
 from trainfeed.pipeline.quarantine import quarantine_of_plan
 from trainfeed.pipeline.stage import Stage
+from trainfeed.sources import LandingFile, LandingWriter
 
 
 @pytest.fixture
@@ -51,7 +54,21 @@ def test_the_landing_file_of_another_range_is_landed_again(landed, caplog):
 def test_the_landing_file_of_another_range_is_not_preprocessed(landed):
     first, second = files_of_first_source(landed)[:2]
     shutil.copyfile(second, first)
-    with pytest.raises(ChecksumError, match="another range"):
+    with pytest.raises(ChecksumError, match="another range") as raised:
+        preprocess(landed, 0)
+    assert str(raised.value).count(REMEDY) == 1
+
+
+def test_a_landing_file_with_a_damaged_account_is_named(landed):
+    first, *_ = files_of_first_source(landed)
+    with closing(LandingFile.open(Location.parse(str(first)))) as landing:
+        batches = list(landing.iter_batches())
+    with first.open("wb") as file:
+        writer = LandingWriter(file)
+        for batch in batches:
+            writer.write(batch)
+        writer.close({"ledger": "[]"})
+    with pytest.raises(ChecksumError, match=first.name):
         preprocess(landed, 0)
 
 

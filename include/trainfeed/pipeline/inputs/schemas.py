@@ -34,7 +34,12 @@ from trainfeed.errors import (
 from trainfeed.files import read_plain
 from trainfeed.files.records import RecordFile
 from trainfeed.files.stores import Location
-from trainfeed.pipeline.landed_ranges import landing_file, opened_landing
+from trainfeed.pipeline.landed_ranges import (
+    BUILD_AGAIN,
+    landed_batches,
+    landing_file,
+    opened_landing,
+)
 from trainfeed.pipeline.plans import Plan, Planned, PlannedRange
 from trainfeed.pipeline.stage import Stage
 from trainfeed.specification import DatasetSpec, PayloadSpec, payloads, registries_of
@@ -145,7 +150,6 @@ def _digest(data: bytes) -> str:
 
 # No topic has a name with this sign, so no landing file is below.
 _FOLDER: Final = "+schemas"
-_AGAIN: Final = "build the interval again (in Airflow: clear the run from ingest on)"
 
 
 @dataclass(frozen=True)
@@ -195,7 +199,7 @@ class KeptSchema:
 _SCHEMAS: Final = RecordFile(
     KeptSchema,
     "a kept schema of a registry",
-    f"nothing was published; remove the file and {_AGAIN}, which asks the registry",
+    f"nothing was published; remove the file and {BUILD_AGAIN}, which asks the registry",
     max_bytes=8 * _MAX_BYTES,
 )
 
@@ -272,7 +276,7 @@ class MetSchemas:
 _NOTES: Final = RecordFile(
     MetSchemas,
     "the schemas that the records of a task have",
-    f"nothing was published; {_AGAIN}",
+    f"nothing was published; {BUILD_AGAIN}",
     max_bytes=canonical_json.MAX_BYTES,
 )
 
@@ -470,7 +474,7 @@ def lend_schemas(stage: Stage, lender: Location) -> None:
                 continue
             file = landing_file(stage.landing, stage.plan.inputs[piece.source], piece)
             with opened_landing(file) as landing:
-                for batch in landing.iter_batches():
+                for batch in landed_batches(landing):
                     see(batch)
         schemas.finish(lender)
 
@@ -493,7 +497,7 @@ def met_schemas(stage: Stage, units: Iterable[int]) -> dict[str, dict[int, str |
         if note is None or not note.is_complete:
             raise NotFoundError(
                 f"{_note_of(stage, unit).uri} is missing, which says what schemas the records of"
-                f" task {unit} of ingest have; nothing was published; {_AGAIN}"
+                f" task {unit} of ingest have; nothing was published; {BUILD_AGAIN}"
             )
         for registry, ids in note.schemas.items():
             known = found.setdefault(registry, {})
@@ -528,7 +532,7 @@ def _kept(stage: Stage, registry: str, number: int, digest: str) -> KeptSchema:
         file = _file_of(stage.landing, registry, number)
         raise NotFoundError(
             f"{file.uri} is missing, or is not the schema that ingest has kept ({digest[:12]});"
-            f" nothing was published; {_AGAIN}"
+            f" nothing was published; {BUILD_AGAIN}"
         )
     return found
 

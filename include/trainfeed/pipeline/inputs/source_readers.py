@@ -55,11 +55,13 @@ from trainfeed.pipeline.inputs.topics import (
 from trainfeed.pipeline.inputs.unions import UnionInputs, UnionReader
 from trainfeed.pipeline.landed_ranges import (
     REMEDY,
-    holds,
+    is_of_range,
+    landed_batches,
     landing_file,
     leaf_of,
     opened_landing,
     promised_leaf,
+    remedy_in_errors,
 )
 from trainfeed.pipeline.planned_lists import paths_of
 from trainfeed.pipeline.plans import (
@@ -581,10 +583,11 @@ class PieceReader:
                 yield batch
             return
         with opened_landing(self._location, verified=False) as landing:
-            promised, landed = promised_leaf(landing), Leaf()
-            number = source_hash(self._alone)
-            for batch in landing.iter_batches(verifies=True):
-                if not holds(self._planned, self._piece, batch):
+            with remedy_in_errors():
+                promised = promised_leaf(landing)
+            landed, number = Leaf(), source_hash(self._alone)
+            for batch in landed_batches(landing, verifies=True):
+                if not is_of_range(self._planned, self._piece, batch):
                     raise ChecksumError(
                         f"expected records of offsets [{self._piece.start}, {self._piece.end}), got"
                         f" those of another range; {REMEDY}",

@@ -8,8 +8,9 @@ import threading
 import pyarrow as pa
 import pytest
 
-from trainfeed.errors import IngestError
-from trainfeed.pipeline.landed_ranges import write_landing
+from trainfeed.errors import FormatError, IngestError
+from trainfeed.files.stores import Location
+from trainfeed.pipeline.landed_ranges import landed_batches, opened_landing, write_landing
 from trainfeed.sources import LANDING_SCHEMA
 
 SOURCE = "kafka:clicks/0"
@@ -120,3 +121,18 @@ def test_a_full_disk_ends_the_reading():
         write_landing(Refusing(), batches(), SOURCE)
     assert len(asked) <= 2
     assert not helpers()
+
+
+def test_an_error_of_another_file_is_no_damage_of_the_open_one(tmp_path):
+    place = Location.parse(str(tmp_path / "landed"))
+    place.write_atomic(lambda file: write_landing(file, [batch_of(0)], SOURCE))
+    other = FormatError("damaged", path="another file")
+
+    def read():
+        with opened_landing(place) as landing:
+            for _ in landed_batches(landing):
+                raise other
+
+    with pytest.raises(FormatError) as raised:
+        read()
+    assert raised.value is other
