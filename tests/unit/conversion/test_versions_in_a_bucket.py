@@ -21,6 +21,7 @@ from trainfeed.conversion import (
     SourceOptions,
     convert_files,
     gather_shards,
+    input_paths,
     merge_files,
     open_sample_file,
     paths_of,
@@ -31,6 +32,7 @@ from trainfeed.conversion import (
     transcode,
 )
 from trainfeed.errors import ConfigError, FormatError, NotFoundError
+from trainfeed.readers.split_chunks import SplitChunks
 
 __all__ = ["memory_bucket"]
 
@@ -79,6 +81,21 @@ def test_shards_are_those_of_the_folder(built, root, tmp_path, file_format, belo
         made.append(contents(out))
     assert made[0] == made[1]
     assert not list(root.version().path.glob("clicks-*"))
+
+
+def test_a_split_is_opened_once_for_all_of_its_shards(built, root, tmp_path, monkeypatch):
+    opened = []
+
+    class Counted(SplitChunks):
+        def __init__(self, versions, split):
+            opened.append(split)
+            super().__init__(versions, split)
+
+    monkeypatch.setattr(input_paths, "SplitChunks", Counted)
+    folder = root.version().path
+    assert len(paths_of(folder)) > 8
+    convert_files(folder, tmp_path / "out", 3, "q", seed=5)
+    assert sorted(opened) == sorted(built.version().manifest.splits)
 
 
 @pytest.mark.parametrize("target", ["recordio", "tfrecord", "parquet", "jsonl", "webdataset"])
