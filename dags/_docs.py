@@ -25,14 +25,13 @@ _ELSE: Final = {
 
 def spec_doc(spec: DatasetSpec) -> str:
     """Return the page: description, source, schema, splits, gates, how to trigger, the file."""
-    text = (spec.folder / SPEC_FILE).read_text(encoding="utf-8")
     sections = [
         spec.description,
         "\n".join(_facts(spec)),
         f"**Samples**\n\n{_table(('field', 'type', 'shape', ''), _fields(spec))}",
         _gates(spec),
         _how_to(spec),
-        f"**{SPEC_FILE}**\n\n````yaml\n{text.rstrip()}\n````",
+        f"**{SPEC_FILE}**\n\n````yaml\n{spec.text.rstrip()}\n````",
     ]
     return "\n\n".join(filter(None, sections)) + "\n"
 

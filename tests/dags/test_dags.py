@@ -773,6 +773,21 @@ def test_a_share_reads_no_specification_of_another(add, load, monkeypatch):
         assert load(f"dags/{kind}_{share_of('views')}.py").import_errors
 
 
+def test_a_specification_that_goes_while_its_file_is_read_ends_no_other(add, load, monkeypatch):
+    add("clicks")
+    real = dags._datasets.spec_or_error
+
+    def gone_since(folder):
+        spec = real(folder)
+        (folder / "dataset.yaml").unlink()
+        return spec
+
+    monkeypatch.setattr(dags._datasets, "spec_or_error", gone_since)
+    bag = load(f"dags/datasets_{share_of('clicks')}.py")
+    assert not bag.import_errors
+    assert "schedule:" in bag.dags["build.clicks"].doc_md
+
+
 def test_a_data_set_keeps_its_share_and_shares_are_alike():
     assert [share_of(name) for name in ("clicks", "views", "flights", "digits")] == [1, 7, 2, 2]
     sizes = Counter(share_of(f"set{number}") for number in range(800))

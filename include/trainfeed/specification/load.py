@@ -383,7 +383,7 @@ def _parse(text: str, folder: Path) -> DatasetSpec:
 def _validated(text: str, folder: Path) -> tuple[Any, DatasetSpec]:
     """Return document and specification; a process with many builds reads the same text often."""
     document = read_yaml(text)
-    return document, validate(document, {"folder": folder})
+    return document, validate(document, {"folder": folder, "text": text})
 
 
 def read_module(path: FilePath) -> bytes:

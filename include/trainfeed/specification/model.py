@@ -217,6 +217,7 @@ class DatasetSpec(Part):
     resources: ResourceSpec = Field(default_factory=ResourceSpec)
 
     _folder: Path = PrivateAttr()
+    _text: str = PrivateAttr()
     _beside: tuple[TopicPart, ...] = PrivateAttr(default=())
     _member: str | None = PrivateAttr(default=None)
 
@@ -240,8 +241,8 @@ class DatasetSpec(Part):
         )
 
     def model_post_init(self, context: Any) -> None:
-        """Keep the folder that the validation context names."""
-        self._folder = context["folder"]
+        """Keep the folder and the text that the validation context names."""
+        self._folder, self._text = context["folder"], context["text"]
 
     @field_validator("one_source", mode="before")
     @classmethod
@@ -259,6 +260,11 @@ class DatasetSpec(Part):
     def folder(self) -> Path:
         """The data set's folder: specification, user code and lookups."""
         return self._folder
+
+    @property
+    def text(self) -> str:
+        """The file as it was read; the one in the folder may have been replaced since."""
+        return self._text
 
     @property
     def source(self) -> OneSource:

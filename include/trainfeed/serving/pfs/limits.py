@@ -1,4 +1,4 @@
-"""Limits of one user on the server: bytes per second, memory, descriptors, unfinished uploads."""
+"""What users of the file server may take, each and all together: bytes, memory, descriptors."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, fields
-from typing import Final
+from typing import Final, NamedTuple
 
 from trainfeed.errors import ConfigError
 from trainfeed.serving.server import Portions, Rates, Refusal
@@ -21,16 +21,19 @@ class FileLimits:
     """Bounds of what users take from a file server; all are above 0.
 
     Attributes:
-        bytes_per_second: Bytes of files that one user sends and receives per second.
+        bytes_per_second: Bytes of files that one user sends and asks for per second; a read counts
+            as many as it names, also behind the end of a file.
         burst_bytes: Bytes that one user can move at once before the rate holds.
-        uploads: Unfinished uploads of one user that are open at once.
-        all_uploads: Unfinished uploads of all users that are open at once, of which one user gets
-            half.
+        uploads: Unfinished uploads of one user that are open at once; at most half of
+            ``all_uploads``, as one user gets no more.
+        all_uploads: Unfinished uploads of all users that are open at once.
         upload_idle_seconds: Time after which an upload without a request is closed; its unfinished
             file stays for the next try.
         buffered_bytes: Bytes of bodies in memory at once, of all users; further bodies wait.
         small_descriptors: Descriptors of small files and their folders that are open at once, of
             all users; further requests wait. Connections and uploads have descriptors as well.
+
+    A single body, or a single request, gets what it needs of an empty whole, also above the bound.
     """
 
     bytes_per_second: float = float(1 << 30)
@@ -45,10 +48,15 @@ class FileLimits:
         for each in fields(self):
             if not (value := getattr(self, each.name)) > 0:
                 raise ConfigError(f"expected the limit {each.name} to be above 0, got {value!r}")
+        if 2 * self.uploads > self.all_uploads:
+            raise ConfigError(
+                f"expected at most {self.all_uploads // 2} uploads of one user, half of"
+                f" {self.all_uploads}, got {self.uploads}"
+            )
 
 
 class Shares:
-    """The shares of all users, and of the memory for bodies. For one loop.
+    """Rates of users; memory and descriptors of all together. For one loop.
 
     Args:
         limits: The bounds.
@@ -83,6 +91,20 @@ class Shares:
             await asyncio.sleep(wait)
 
 
+class _Waiter(NamedTuple):
+    """A request that waits.
+
+    Attributes:
+        user: Its user.
+        count: How many it needs.
+        granted: Done when it has them.
+    """
+
+    user: str
+    count: int
+    granted: asyncio.Future[None]
+
+
 class _Pool:
     """A number of equal things, such as bytes of memory, that requests wait for; see ``Portions``.
 
@@ -92,19 +114,51 @@ class _Pool:
 
     def __init__(self, limit: int) -> None:
         self._portions = Portions(limit)
-        self._freed = asyncio.Condition()
+        self._waiting: list[_Waiter] = []
 
     @asynccontextmanager
     async def take(self, user: str, count: int) -> AsyncIterator[None]:
         """Take some for the time of the block; wait until enough are free."""
-        async with self._freed:
-            await self._freed.wait_for(lambda: self._portions.take(user, count))
+        waiter = _Waiter(user, count, asyncio.get_running_loop().create_future())
+        self._waiting.append(waiter)
+        self._grant()
+        try:
+            await waiter.granted
+        except asyncio.CancelledError:
+            if waiter.granted.cancelled():
+                self._waiting.remove(waiter)
+                self._grant()
+            else:
+                self._give(waiter)
+            raise
         try:
             yield
         finally:
-            self._portions.give(user, count)
-            async with self._freed:
-                self._freed.notify_all()
+            self._give(waiter)
+
+    def _give(self, waiter: _Waiter) -> None:
+        self._portions.give(waiter.user, waiter.count)
+        self._grant()
+
+    def _grant(self) -> None:
+        """Give to those who wait, in the order in which they came.
+
+        Nobody overtakes a request of the same user, or one for which all users leave too little:
+        small requests would keep a large one waiting for ever. A user above the own share keeps
+        nobody else waiting.
+        """
+        held: set[str] = set()
+        for waiter in list(self._waiting):
+            user, count, granted = waiter
+            if granted.cancelled() or user in held:
+                continue
+            if self._portions.take(user, count):
+                self._waiting.remove(waiter)
+                granted.set_result(None)
+            elif self._portions.num_taken + count > self._portions.limit:
+                break
+            else:
+                held.add(user)
 
 
 def _too_many(expected: str, wait: float) -> Refusal:
