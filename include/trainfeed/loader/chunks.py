@@ -192,7 +192,7 @@ class ChunkFiles(Protocol):
 
     Attributes:
         paths: Paths or URIs of the shards.
-        num_retries: Number of reads that were repeated.
+        num_retries: Number of repetitions of reads.
     """
 
     paths: list[str]

@@ -11,7 +11,6 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -19,136 +18,7 @@ from trainfeed.core.thread_ties import new_lock
 from trainfeed.errors import NotFoundError, StorageError, TrainFeedError, TruncatedError
 from trainfeed.files import SetWatch, kind_of_errno, plain_fd
 from trainfeed.files.stores.posix import map_errors
-
-# --- Shards that are mapped: on which file systems, and the advice that the kernel gets
-
-_MOUNTS: Final = Path("/proc/self/mountinfo")
-_NETWORK: Final = frozenset(
-    {
-        "9p", "afs", "beegfs", "ceph", "cifs", "gfs2", "glusterfs", "gpfs", "lustre", "nfs",
-        "nfs4", "ocfs2", "orangefs", "panfs", "pvfs2", "smb3", "smbfs", "virtiofs", "wekafs",
-    }
-)  # fmt: skip
-# Default size of the objects that CephFS cuts files into, and the attribute with a file's size.
-_CEPH_OBJECT_BYTES: Final = 4 << 20
-_CEPH_OBJECT_SIZE: Final = "ceph.file.layout.object_size"
-_MAX_MAPPED: Final = 64
-
-
-def file_system_type(path: str | os.PathLike[str]) -> str:
-    """Return the type of the file system that holds ``path``, as ``fuse.ceph-fuse``; "" unknown."""
-    real = os.path.realpath(path)
-    best, kind = "", ""
-    # A later mount on the same mount point hides the earlier one.
-    for mount_point, mounted in _mounts():
-        if _is_below(real, mount_point) and len(mount_point) >= len(best):
-            best, kind = mount_point, mounted
-    return kind
-
-
-@lru_cache(maxsize=256)
-def is_network(folder: str) -> bool:
-    """Return whether a folder may be on a network; FUSE mounts count as networks."""
-    kind = file_system_type(folder)
-    return kind in _NETWORK or kind.startswith("fuse")
-
-
-def object_bytes(path: str, fd: int) -> int | None:
-    """Return the size of the CephFS objects of a file; None on other file systems.
-
-    Args:
-        path: The path of the file; its folder determines the file system.
-        fd: The same file, open.
-    """
-    if not _is_ceph(str(Path(path).parent)):
-        return None
-    try:
-        text = os.getxattr(fd, _CEPH_OBJECT_SIZE)
-    except OSError:
-        return _CEPH_OBJECT_BYTES
-    return int(text) if text.isdigit() and int(text) else _CEPH_OBJECT_BYTES
-
-
-@lru_cache(maxsize=256)
-def _is_ceph(folder: str) -> bool:
-    kind = file_system_type(folder)
-    return kind == "ceph" or kind.startswith("fuse.ceph")
-
-
-def _is_below(path: str, mount_point: str) -> bool:
-    return path == mount_point or path.startswith(mount_point.rstrip("/") + "/")
-
-
-def _mounts() -> Iterator[tuple[str, str]]:
-    """Yield mount point and type, in the order of mounting."""
-    try:
-        lines = _MOUNTS.read_bytes().decode("utf-8", "surrogateescape").splitlines()
-    except OSError:
-        return
-    for line in lines:
-        before, _, after = line.partition(" - ")
-        if after:
-            yield _unescape(before.split(" ")[4]), after.split(" ")[0]
-
-
-def _unescape(text: str) -> str:
-    """Undo the octal escapes of spaces, tabs, line ends and backslashes."""
-    # The backslash last: its replacement must not form another escape.
-    for octal in ("040", "011", "012", "134"):
-        text = text.replace(f"\\{octal}", chr(int(octal, 8)))
-    return text
-
-
-class MappedShards:
-    """The shards of a set that are mapped, by number; threads may share it.
-
-    Args:
-        paths: The paths of the shards.
-        open_plain: Opens a path for reading, and returns the descriptor.
-        in_order: Whether the bytes after a part are read next. The kernel then reads ahead;
-            otherwise it is advised to read only the requested pages.
-    """
-
-    def __init__(
-        self, paths: Sequence[str], open_plain: Callable[[str], int], *, in_order: bool
-    ) -> None:
-        self._paths, self._open_plain, self._in_order = paths, open_plain, in_order
-        self._lock = new_lock()
-        self._maps: OrderedDict[int, memoryview] = OrderedDict()
-
-    def whole(self, shard: int) -> memoryview:
-        """Return a shard; read-only, valid as long as it is held."""
-        with self._lock:
-            whole = self._maps.get(shard)
-            if whole is None:
-                whole = self._map(shard)
-            # Stored again: opening may run the garbage collector, whose finalizers may call
-            # clear().
-            self._maps[shard] = whole
-            self._maps.move_to_end(shard)
-            if len(self._maps) > _MAX_MAPPED:
-                self._maps.popitem(last=False)
-        return whole
-
-    def clear(self) -> None:
-        """Drop all maps; views that a caller holds stay valid."""
-        with self._lock:
-            self._maps.clear()
-
-    def _map(self, shard: int) -> memoryview:
-        fd = self._open_plain(self._paths[shard])
-        try:
-            if not os.fstat(fd).st_size:
-                return memoryview(b"")
-            # The mapping keeps the file: the descriptor is closed below.
-            mapped = mmap.mmap(fd, 0, access=mmap.ACCESS_READ)
-        finally:
-            os.close(fd)
-        if not self._in_order:
-            with suppress(OSError):  # without the advice reads are slower, not wrong
-                mapped.madvise(mmap.MADV_RANDOM)
-        return memoryview(mapped)
-
+from trainfeed.loader.mounts import file_system_type, is_ceph_type, is_network_type
 
 # --- Reads the shards of a set with few open files, and repeats reads after temporary errors
 
@@ -166,17 +36,7 @@ _PASSING: Final = frozenset(
 _FIRST_WAIT_S: Final = 0.05
 _LAST_WAIT_S: Final = 2.0
 _MAX_OPEN: Final = 64
-
-
-class _OpenShard:
-    def __init__(self, path: str, fd: int) -> None:
-        self.fd = fd
-        self.object_bytes = object_bytes(path, fd)
-        self.is_network = is_network(str(Path(path).parent))
-        # ``num_users`` counts the reads that use the descriptor; ``retired`` means to close it
-        # after the last.
-        self.num_users = 0
-        self.retired = False
+_IF_GONE: Final = "bring it back from a copy, or write it again"
 
 
 class ShardFiles:
@@ -185,12 +45,14 @@ class ShardFiles:
     Args:
         paths: The paths of the files.
         deadline_s: Seconds for which a read is repeated after temporary errors.
-        in_order: Whether the bytes after a read are read next; see ``MappedShards``.
+        in_order: Whether the bytes after a read are read next. The kernel then reads ahead;
+            otherwise it is advised to read only the requested pages.
         sets: The sets of shards that the files belong to; checked when a file is opened.
+        if_gone: What to do about a file that is gone, for the message.
 
     Attributes:
         paths: As above.
-        num_retries: Number of reads that were repeated.
+        num_retries: Number of repetitions of reads.
     """
 
     def __init__(
@@ -200,9 +62,11 @@ class ShardFiles:
         deadline_s: float = DEFAULT_READ_DEADLINE_S,
         in_order: bool = True,
         sets: SetWatch | None = None,
+        if_gone: str = _IF_GONE,
     ) -> None:
         self.paths = list(paths)
         self._sets = sets or SetWatch(())
+        self._if_gone = if_gone
         self.num_retries = 0
         self._deadline_s, self._in_order = deadline_s, in_order
         self._start()
@@ -210,7 +74,7 @@ class ShardFiles:
     def __getstate__(self) -> dict[str, object]:
         # Descriptors, locks and mappings do not travel to another process, which opens the files
         # again.
-        kept = ("paths", "_deadline_s", "_in_order", "_sets")
+        kept = ("paths", "_deadline_s", "_in_order", "_sets", "_if_gone")
         return {**{name: getattr(self, name) for name in kept}, "num_retries": 0}
 
     def __setstate__(self, state: dict[str, object]) -> None:
@@ -219,10 +83,13 @@ class ShardFiles:
 
     def _start(self) -> None:
         self._lock = new_lock()
+        self._num_closed = 0
+        self._opening: dict[int, threading.RLock] = {}
+        self._types: dict[str, str] = {}
         self._open: OrderedDict[int, _OpenShard] = OrderedDict()
         # The finalizer refers to the dict and not to self, which it would keep alive.
         weakref.finalize(self, _close_all, self._open)
-        self._mapped = MappedShards(self.paths, self._open_watched, in_order=self._in_order)
+        self._mapped = _MappedShards(self.paths, self._open_watched, in_order=self._in_order)
 
     def read(self, shard: int, offset_bytes: int, out: Sequence[memoryview]) -> None:
         """Fill all of ``out`` from ``offset_bytes`` on.
@@ -231,6 +98,7 @@ class ShardFiles:
             TruncatedError: The file ends before ``out`` is full.
             NotFoundError: The file is gone.
             AccessDeniedError: The account may not read the file.
+            FileReplacedError: The set of the file was replaced.
             FormatError: The path is not a plain file.
             StorageError: The file system still failed at the deadline.
         """
@@ -253,6 +121,10 @@ class ShardFiles:
         Raises:
             TruncatedError: The file ends before the part does.
             NotFoundError: The file is gone.
+            AccessDeniedError: The account may not read the file.
+            FileReplacedError: The set of the file was replaced.
+            FormatError: The path is not a plain file.
+            StorageError: The file system failed.
         """
         with map_errors(self.paths[shard]):
             part = self._mapped.whole(shard)[offset_bytes : offset_bytes + num_bytes]
@@ -290,6 +162,7 @@ class ShardFiles:
     def close(self) -> None:
         """Close all files; views stay valid, and a later read opens the files again."""
         with self._lock:
+            self._num_closed += 1
             shards = list(self._open)
         self._mapped.clear()
         for shard in shards:
@@ -301,31 +174,69 @@ class ShardFiles:
                 self._fill(entry, shard, offset_bytes, out)
         except OSError as error:
             return error
+        except StorageError as error:
+            # The manifest of a set, which is looked at when a file is opened, comes back likewise.
+            cause = error.__cause__
+            if isinstance(cause, OSError) and cause.errno in _PASSING:
+                return cause
+            raise
         return None
 
     @contextmanager
     def _opened(self, shard: int) -> Iterator[_OpenShard]:
-        with self._lock:
-            entry = self._open.get(shard)
-            if entry is None:
-                path = self.paths[shard]
-                entry = _OpenShard(path, self._open_watched(path))
-                if not self._in_order and not entry.is_network:
-                    # Not on networks: after this advice FUSE cuts reads into small requests.
-                    os.posix_fadvise(entry.fd, 0, 0, os.POSIX_FADV_RANDOM)
-            # A file in use is never closed: the last user closes a retired one.
-            entry.num_users += 1
-            self._open[shard] = entry
-            self._open.move_to_end(shard)
-            oldest = next(iter(self._open), None) if len(self._open) > _MAX_OPEN else None
-        if oldest is not None:
-            self._retire(oldest)
+        entry = self._kept_open(shard) or self._opened_now(shard)
         try:
             yield entry
         finally:
             with self._lock:
                 entry.num_users -= 1
                 _close_unused(entry)
+
+    def _kept_open(self, shard: int) -> _OpenShard | None:
+        """Return a file if it is open; it counts as in use."""
+        with self._lock:
+            # Taken out until it counts: a garbage collection may come in between, whose finalizers
+            # may call close(). Stored again, it is the last to be closed for want of room.
+            entry = self._open.pop(shard, None)
+            if entry is not None:
+                # A file in use is never closed: the last user closes a retired one.
+                entry.num_users += 1
+                self._open[shard] = entry
+        return entry
+
+    def _opened_now(self, shard: int) -> _OpenShard:
+        """Open a file, and keep it open; it counts as in use."""
+        with self._lock:
+            num_closed = self._num_closed
+            opening = self._opening.get(shard) or self._opening.setdefault(shard, new_lock())
+        # A lock of the one file: where its open hangs, others are read on, and close() returns.
+        with opening:
+            if (entry := self._kept_open(shard)) is not None:
+                return entry
+            path = self.paths[shard]
+            kind = self._type_of(str(Path(path).parent))
+            entry = _OpenShard(self._open_watched(path), kind)
+            if not self._in_order and not entry.is_network:
+                # Not on networks: after this advice FUSE cuts reads into small requests.
+                with suppress(OSError):  # without the advice reads are slower, not wrong
+                    os.posix_fadvise(entry.fd, 0, 0, os.POSIX_FADV_RANDOM)
+            with self._lock:
+                self._opening.pop(shard, None)
+                # What close() could not see is closed after this use.
+                entry.retired = self._num_closed != num_closed or shard in self._open
+                if not entry.retired:
+                    self._open[shard] = entry
+                oldest = next(iter(self._open)) if len(self._open) > _MAX_OPEN else None
+        if oldest is not None:
+            self._retire(oldest)
+        return entry
+
+    def _type_of(self, folder: str) -> str:
+        """Return the type of the file system of a folder, which is looked up once."""
+        kind = self._types.get(folder)
+        if kind is None:
+            kind = self._types[folder] = file_system_type(folder)
+        return kind
 
     def _retire(self, shard: int) -> None:
         with self._lock:
@@ -367,7 +278,7 @@ class ShardFiles:
 
     def _truncated(self, shard: int, offset_bytes: int, wanted: int, got: int) -> TruncatedError:
         return TruncatedError(
-            f"expected {wanted} bytes of a chunk, the file has {got}",
+            f"expected {wanted} bytes of a chunk, the file has {got} of them",
             path=self.paths[shard],
             offset_bytes=offset_bytes,
         )
@@ -377,13 +288,10 @@ class ShardFiles:
     ) -> StorageError:
         path = self.paths[shard]
         if error.errno == errno.ENOENT:
-            return NotFoundError(
-                f"{path} is gone; a removed version cannot be read any further: read another, or"
-                " keep versions longer (retention)"
-            )
+            return NotFoundError(f"{path} is gone; {self._if_gone}")
+        tried = f"; tried {tries} times in at most {self._deadline_s:g} s" if tries > 1 else ""
         return kind_of_errno(error.errno)(
-            f"{error.strerror} while reading {path} at byte {offset_bytes}; tried {tries} times in"
-            f" at most {self._deadline_s:g} s"
+            f"{error.strerror} while reading {path} at byte {offset_bytes}{tried}"
         )
 
 
@@ -396,6 +304,33 @@ def _leading(parts: Sequence[memoryview], num_bytes: int) -> list[memoryview]:
         found.append(part[:num_bytes])
         num_bytes -= len(part)
     return found
+
+
+# --- Shards that are open
+
+# Default size of the objects that CephFS cuts files into, and the attribute with a file's size.
+_CEPH_OBJECT_BYTES: Final = 4 << 20
+_CEPH_OBJECT_SIZE: Final = "ceph.file.layout.object_size"
+
+
+class _OpenShard:
+    def __init__(self, fd: int, kind: str) -> None:
+        self.fd = fd
+        self.is_network = is_network_type(kind)
+        self.object_bytes = _object_bytes(fd) if is_ceph_type(kind) else None
+        # ``num_users`` counts the reads that use the descriptor; ``retired`` means to close it
+        # after the last. Whoever opens it is its first user.
+        self.num_users = 1
+        self.retired = False
+
+
+def _object_bytes(fd: int) -> int:
+    """Return the size of the objects of a file on CephFS."""
+    try:
+        text = os.getxattr(fd, _CEPH_OBJECT_SIZE)
+    except OSError:
+        return _CEPH_OBJECT_BYTES
+    return int(text) if text.isdigit() and int(text) else _CEPH_OBJECT_BYTES
 
 
 def _close_all(opened: OrderedDict[int, _OpenShard]) -> None:
@@ -411,3 +346,58 @@ def _close_unused(entry: _OpenShard) -> None:
             os.close(entry.fd)
         # A second call must not close the number again: another file may have it by now.
         entry.retired = False
+
+
+# --- Shards that are mapped
+
+_MAX_MAPPED: Final = 64
+
+
+class _MappedShards:
+    """The shards of a set that are mapped, by number; threads may share it.
+
+    Args:
+        paths: The paths of the shards.
+        open_plain: Opens a path for reading, and returns the descriptor.
+        in_order: Whether the bytes after a part are read next.
+    """
+
+    def __init__(
+        self, paths: Sequence[str], open_plain: Callable[[str], int], *, in_order: bool
+    ) -> None:
+        self._paths, self._open_plain, self._in_order = paths, open_plain, in_order
+        self._lock = new_lock()
+        self._maps: OrderedDict[int, memoryview] = OrderedDict()
+
+    def whole(self, shard: int) -> memoryview:
+        """Return a shard; read-only, valid as long as it is held."""
+        with self._lock:
+            whole = self._maps.get(shard)
+            if whole is None:
+                whole = self._map(shard)
+            # Stored again: opening may run the garbage collector, whose finalizers may call
+            # clear().
+            self._maps[shard] = whole
+            self._maps.move_to_end(shard)
+            if len(self._maps) > _MAX_MAPPED:
+                self._maps.popitem(last=False)
+        return whole
+
+    def clear(self) -> None:
+        """Drop all maps; views that a caller holds stay valid."""
+        with self._lock:
+            self._maps.clear()
+
+    def _map(self, shard: int) -> memoryview:
+        fd = self._open_plain(self._paths[shard])
+        try:
+            if not os.fstat(fd).st_size:
+                return memoryview(b"")
+            # The mapping keeps the file: the descriptor is closed below.
+            mapped = mmap.mmap(fd, 0, access=mmap.ACCESS_READ)
+        finally:
+            os.close(fd)
+        if not self._in_order:
+            with suppress(OSError):  # without the advice reads are slower, not wrong
+                mapped.madvise(mmap.MADV_RANDOM)
+        return memoryview(mapped)

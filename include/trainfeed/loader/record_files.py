@@ -9,14 +9,15 @@ import hashlib
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from trainfeed.core.datacenters import local_target
 from trainfeed.errors import ConfigError, FormatError
 from trainfeed.files import FilePath, SetWatch, expand_paths
 from trainfeed.loader.chunk_samples import ShardSource
 from trainfeed.loader.chunks import ShardAccess, Verify
-from trainfeed.loader.files import DEFAULT_READ_DEADLINE_S, ShardFiles, is_network
+from trainfeed.loader.files import DEFAULT_READ_DEADLINE_S, ShardFiles
+from trainfeed.loader.mounts import is_network
 from trainfeed.recordio import MAX_RAW_BYTES, ChunkInfo, RecordIndex
 from trainfeed.samples import LENGTH_BYTES, Schema
 from trainfeed.versions.chunk_index import Chunk, ChunkTable
@@ -27,6 +28,11 @@ if TYPE_CHECKING:
 
 
 # --- Published versions as a source; workers do not import this module or manifests
+
+_IF_REMOVED: Final = (
+    "a removed version cannot be read any further: read another, or keep versions longer"
+    " (retention)"
+)
 
 
 def published_source(
@@ -66,7 +72,12 @@ def published_source(
     table = ChunkTable.of(chunks)
     network = any(is_network(str(folder)) for folder in {path.parent for path in paths})
     return ShardSource(
-        ShardFiles([str(path) for path in paths], deadline_s=deadline_s, in_order=in_order),
+        ShardFiles(
+            [str(path) for path in paths],
+            deadline_s=deadline_s,
+            in_order=in_order,
+            if_gone=_IF_REMOVED,
+        ),
         table,
         digest=layout_digest(f"{dataset.content_digest}/{dataset.split}", table),
         schema=dataset.schema,

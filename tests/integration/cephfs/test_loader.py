@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.loader.conftest import image_columns, labels, write_images
 from trainfeed.loader import DataLoader
-from trainfeed.loader.files import file_system_type, is_network
+from trainfeed.loader.mounts import file_system_type, is_network
 
 
 @pytest.fixture

@@ -1,11 +1,13 @@
 """Two at the same time: threads, a fork beside threads, a garbage collection in the middle."""
 
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tests.unit.forks import WAIT_S, held_elsewhere, in_a_fork
+from tests.unit.loader.conftest import num_fds, num_fds_before
 from tests.unit.loader.datasets import Squares
 from trainfeed.loader import DataLoader
 from trainfeed.loader import feeds as _feeds
@@ -88,6 +90,59 @@ def test_files_may_be_closed_while_one_is_opened(files, monkeypatch):
     found = []
     assert in_a_thread(lambda: found.extend([read(files), bytes(files.view(0, 1, 2))]))
     assert found == [b"abc", b"bc"]
+
+
+@pytest.fixture
+def slow(tmp_path, monkeypatch):
+    """Files of which the first is opened when the event is set, and the paths that were opened."""
+    paths = [str(tmp_path / name) for name in "ab"]
+    for path in paths:
+        Path(path).write_bytes(b"abc")
+    real, opened, go_on = _files.plain_fd, [], threading.Event()
+
+    def plain_fd(path, **how):
+        opened.append(path)
+        if path == paths[0]:
+            go_on.wait()
+        return real(path, **how)
+
+    monkeypatch.setattr(_files, "plain_fd", plain_fd)
+    files = ShardFiles(paths)
+    threads = [threading.Thread(target=read, args=[files], daemon=True) for _ in range(2)]
+
+    def finish():
+        go_on.set()
+        for thread in threads:
+            thread.join()
+
+    for thread in threads:
+        thread.start()
+    while not opened:
+        threads[0].join(0.001)
+    yield files, opened, finish
+    finish()
+    files.close()
+
+
+def test_a_file_that_takes_long_to_open_stops_no_other_and_no_close(slow):
+    files, opened, _ = slow
+    assert in_a_thread(lambda: files.read(1, 0, [memoryview(bytearray(3))]))
+    assert in_a_thread(files.close)
+    assert opened == files.paths
+
+
+def test_a_file_that_two_threads_want_is_opened_once(slow):
+    files, opened, finish = slow
+    finish()
+    assert opened == files.paths[:1]
+
+
+def test_a_file_that_was_being_opened_at_the_close_is_closed_too(slow):
+    files, _, finish = slow
+    before = num_fds_before()
+    assert in_a_thread(files.close)
+    finish()
+    assert num_fds() == before
 
 
 def test_figures_may_be_asked_for_while_they_are_counted():

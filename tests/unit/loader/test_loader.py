@@ -154,7 +154,7 @@ def test_files_that_are_removed_are_named_with_what_to_do(tmp_path):
             (tmp_path / path).unlink()
         assert labels(loader) == list(range(24))
         loader.close()
-        with pytest.raises(NotFoundError, match="is gone; a removed version"):
+        with pytest.raises(NotFoundError, match="is gone; bring it back from a copy"):
             list(loader)
 
 

@@ -4,6 +4,7 @@ import errno
 import gc
 import os
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -13,9 +14,10 @@ from tests.unit.loader.conftest import num_fds, num_fds_before, write_images
 from tests.unit.loader.datasets import Squares
 from tests.unit.refusals import refuse
 from trainfeed.errors import AccessDeniedError, FormatError, StorageError
+from trainfeed.files import SetWatch
 from trainfeed.loader import DataLoader, LoaderReport
 from trainfeed.loader import files as _files
-from trainfeed.loader import files as _mapping
+from trainfeed.loader import mounts as _mounts
 from trainfeed.loader.files import ShardFiles
 from trainfeed.loader.memory import LentMemory, LentPool, ThreadMemory
 
@@ -87,6 +89,55 @@ def test_errors_that_last_say_where_and_how_often(three, monkeypatch):
     files.close()
 
 
+def test_an_error_that_is_not_tried_again_speaks_of_no_tries(three, monkeypatch):
+    def broken(fd, parts, offset):
+        raise OSError(errno.EINVAL, "Invalid argument")
+
+    monkeypatch.setattr(_files.os, "preadv", broken)
+    files = ShardFiles(three)
+    with pytest.raises(StorageError, match=r"at byte 7$"):
+        files.read(0, 7, [memoryview(bytearray(5))])
+    files.close()
+
+
+@pytest.mark.parametrize("number", [errno.ESTALE, errno.ETIMEDOUT])
+def test_a_manifest_that_cannot_be_looked_at_for_a_moment_is_looked_at_again(
+    tmp_path, monkeypatch, number
+):
+    """A set of several files is compared with its manifest whenever a file is opened."""
+    paths = [str(tmp_path / f"p-0000{i}-of-00001") for i in range(2)]
+    for path in paths:
+        Path(path).write_bytes(b"abc")
+    files, out = ShardFiles(paths, sets=SetWatch(paths)), bytearray(3)
+    real, failed = Path.stat, []
+
+    def stat(path, **how):
+        if path.name == "p.shards.json" and not failed:
+            failed.append(path)
+            raise OSError(number, os.strerror(number), str(path))
+        return real(path, **how)
+
+    monkeypatch.setattr(_files, "_FIRST_WAIT_S", 0.001)
+    monkeypatch.setattr(Path, "stat", stat)
+    files.read(1, 0, [memoryview(out)])
+    assert (bytes(out), files.num_retries, len(failed)) == (b"abc", 1, 1)
+    files.close()
+
+
+def test_a_kernel_that_takes_no_advice_is_read_from_all_the_same(three, monkeypatch):
+    def refused(fd, start, length, advice):
+        raise OSError(errno.ENOSYS, "Function not implemented")
+
+    before = num_fds_before()
+    monkeypatch.setattr(_files.os, "posix_fadvise", refused)
+    files, out = ShardFiles(three, in_order=False), bytearray(5)
+    files.read(2, 0, [memoryview(out)])
+    files.expect(2, 0, 5)
+    assert out == b"\2" * 5
+    files.close()
+    assert num_fds() == before
+
+
 def test_few_files_are_open_however_many_there_are(tmp_path, monkeypatch):
     """RD-14."""
     monkeypatch.setattr(_files, "_MAX_OPEN", 4)
@@ -125,39 +176,8 @@ def test_mapped_views_outlive_the_files(three):
     view = files.view(1, 10, 5)
     files.close()
     assert view == b"\1" * 5
-    with pytest.raises(FormatError, match="expected 20 bytes of a chunk, the file has 10"):
+    with pytest.raises(FormatError, match="expected 20 bytes of a chunk, the file has 10 of them"):
         files.view(1, 990, 20)
-
-
-MOUNTS = """\
-22 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw
-30 22 0:25 / /mnt/with\\040blank rw - ceph 10.0.0.1:/ rw
-31 22 0:26 / /mnt/fuse rw shared:2 master:3 - fuse.ceph-fuse ceph-fuse rw
-32 31 0:27 / /mnt/fuse/local rw - tmpfs tmpfs rw
-33 22 0:28 / /mnt/nfs rw - nfs4 server:/x rw
-"""
-
-
-def test_the_innermost_mount_tells_the_file_system(tmp_path, monkeypatch):
-    (tmp_path / "mountinfo").write_text(MOUNTS)
-    monkeypatch.setattr(_mapping, "_MOUNTS", tmp_path / "mountinfo")
-    found = {
-        path: _mapping.file_system_type(path)
-        for path in ("/", "/mnt/with blank/x", "/mnt/fuse/x", "/mnt/fuse/local/x", "/mnt/nfsx")
-    }
-    assert list(found.values()) == ["ext4", "ceph", "fuse.ceph-fuse", "tmpfs", "ext4"]
-    _mapping.is_network.cache_clear()
-    network = ["/mnt/with blank", "/mnt/fuse", "/mnt/fuse/local", "/mnt/nfs", "/"]
-    assert [_mapping.is_network(path) for path in network] == [
-        True,
-        True,
-        False,
-        True,
-        False,
-    ]
-    _mapping.is_network.cache_clear()
-    monkeypatch.setattr(_mapping, "_MOUNTS", tmp_path / "none")
-    assert _mapping.file_system_type("/") == ""
 
 
 def test_lent_memory_comes_back_with_the_last_view():
@@ -229,7 +249,7 @@ def test_epochs_leave_nothing_open(options):
 def ceph(tmp_path, monkeypatch):
     """Let the files be on CephFS; yields what a file says about its objects, by name."""
     (tmp_path / "mountinfo").write_text(f"22 1 0:9 / {tmp_path} rw - fuse.ceph-fuse ceph-fuse rw\n")
-    monkeypatch.setattr(_mapping, "_MOUNTS", tmp_path / "mountinfo")
+    monkeypatch.setattr(_mounts, "_MOUNTS", tmp_path / "mountinfo")
     said = {}
 
     def getxattr(fd, name):
@@ -237,10 +257,10 @@ def ceph(tmp_path, monkeypatch):
             raise OSError(errno.ENODATA, "No data available")
         return said[name]
 
-    monkeypatch.setattr(_mapping.os, "getxattr", getxattr)
-    _mapping._is_ceph.cache_clear()
+    monkeypatch.setattr(_files.os, "getxattr", getxattr)
+    _mounts._type_at.cache_clear()
     yield said
-    _mapping._is_ceph.cache_clear()
+    _mounts._type_at.cache_clear()
 
 
 @pytest.mark.parametrize(

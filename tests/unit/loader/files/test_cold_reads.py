@@ -12,7 +12,6 @@ import pytest
 from tests.unit.loader.conftest import labels, write_images
 from trainfeed.loader import DataLoader, RecordFiles, TFRecordFiles
 from trainfeed.loader import files as _files
-from trainfeed.loader import files as _mapping
 from trainfeed.loader.files import ShardFiles
 from trainfeed.loader.windows import _NUM_AHEAD
 from trainfeed.recordio import Codec, RecordWriter
@@ -37,7 +36,7 @@ def asked(monkeypatch):
         real(fd, start, length, advice)
 
     real = os.posix_fadvise
-    monkeypatch.setattr(_mapping.mmap, "mmap", Map)
+    monkeypatch.setattr(_files.mmap, "mmap", Map)
     monkeypatch.setattr(_files.os, "posix_fadvise", fadvise)
     return found
 
@@ -100,7 +99,7 @@ def test_in_natural_order_the_kernel_reads_ahead_by_itself(images, notes, asked)
 
 
 def test_a_network_is_not_told_how_to_read(images, asked, monkeypatch):
-    monkeypatch.setattr(_files, "is_network", lambda _: True)
+    monkeypatch.setattr(_files, "is_network_type", lambda _: True)
     with DataLoader(images, 7, shuffle=True) as loader:
         assert len(labels(loader)) == 100
     assert asked["file"] == []

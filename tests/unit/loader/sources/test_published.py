@@ -61,6 +61,15 @@ def test_states_belong_to_the_versions_they_were_taken_from(built):
         loader.load_state_dict(state)
 
 
+def test_a_published_version_that_is_removed_meanwhile_is_named_with_what_to_do(built):
+    dataset = opened(built, "2024-03-01")
+    with DataLoader(dataset, 4, shuffle=True) as loader:
+        for path in dataset.versions[0].shard_paths("train"):
+            path.unlink()
+        with pytest.raises(NotFoundError, match=r"is gone; a removed version .*\(retention\)"):
+            list(loader)
+
+
 def test_a_window_of_intervals_is_their_union_and_names_its_versions(built):
     """F31."""
     names = ["2024-03-01", "2024-03-02", "2024-03-03"]
