@@ -644,7 +644,7 @@ class ShardSource:
         return self._samples.output_bytes(window_bytes)
 
     def num_reread(self) -> int:
-        """Return how many reads were repeated."""
+        """Return how often reads were repeated."""
         return self._files.num_retries
 
     def close(self) -> None:

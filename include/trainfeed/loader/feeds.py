@@ -416,6 +416,8 @@ class RingFeed:
         answer, slot = self._pool.wait_for(self._num_taken, self._timeout_s)
         self._stats.count_wait(time.perf_counter() - start_s, depth)
         self._stats.count_load(answer.seconds, answer.num_samples)
+        if answer.num_reread:
+            self._stats.count("rereads", answer.num_reread)
         self._num_taken += 1
         ledger = self._pool.ledger
         columns: Columns

@@ -252,7 +252,9 @@ class DataLoader:
 
     def report(self) -> LoaderReport:
         """Return the time that was spent so far, over all iterators."""
-        return replace(self._stats.report(), rereads=self._runner.num_reread())
+        report = self._stats.report()
+        # The stats have those of worker processes.
+        return replace(report, rereads=report.rereads + self._runner.num_reread())
 
     def close(self) -> None:
         """End worker processes and close files; safe to call twice."""
@@ -337,7 +339,7 @@ class ReadMeasure:
         assemble_s: Putting batches together from windows.
         rest_s: Cutting batches and handing them over.
         stall_fraction: Share of the time that was spent waiting.
-        rereads: Number of reads that were repeated.
+        rereads: Number of repetitions of reads, in all processes.
     """
 
     epochs: int

@@ -114,7 +114,7 @@ class LoaderOptions:
         self._check_seconds("timeout_s", above=True)
         self._check_seconds("read_deadline_s")
         if self.max_bytes is not None:
-            self._check_least("max_bytes", 1)
+            self._check_least("max_bytes", 1, LARGEST)
         self._check_least("max_skipped_chunks", 0)
         self._check_lanes()
         for name in ("prefetch", "epochs"):

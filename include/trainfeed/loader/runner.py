@@ -351,7 +351,7 @@ class Runner(Protocol):
         """Yield the batches from a state on."""
 
     def num_reread(self) -> int:
-        """Return how many reads were repeated."""
+        """Return how often reads were repeated in this process."""
 
     def close(self) -> None:
         """End processes and close files; safe to call twice."""
@@ -448,7 +448,7 @@ class SetsRunner:
             running.finish(reader)
 
     def num_reread(self) -> int:
-        """Return how many reads were repeated."""
+        """Return how often reads were repeated in this process."""
         return self._sets.num_reread()
 
     def close(self) -> None:

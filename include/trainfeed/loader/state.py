@@ -357,7 +357,7 @@ class LoaderReport:
         queue_depth: Windows that were ready or under way when the consumer last asked.
         copied_windows: Windows that were copied because the consumer held all slots.
         oversize_windows: Windows that were too large for a slot and came through a pipe.
-        rereads: Number of reads that were repeated.
+        rereads: Number of repetitions of reads, in all processes.
         skipped_samples: Samples that were left out because their chunk is damaged.
         lent_slots: Slots that the consumer holds now.
         stall_fraction: Share of the elapsed time in which the consumer waited.

@@ -346,7 +346,7 @@ class TFRecordSource:
         return None
 
     def num_reread(self) -> int:
-        """Return how many reads were repeated."""
+        """Return how often reads were repeated."""
         return self._files.num_retries
 
     def close(self) -> None:

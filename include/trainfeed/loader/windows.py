@@ -83,7 +83,7 @@ class Source(Protocol):
         """Return the bytes that ``load`` needs for ``window_bytes`` of chunks; None if unknown."""
 
     def num_reread(self) -> int:
-        """Return how many reads were repeated."""
+        """Return how often reads were repeated."""
 
     def close(self) -> None:
         """Close files; a later load opens them again."""

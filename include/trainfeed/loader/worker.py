@@ -67,10 +67,11 @@ def main(connection_fd: int, memory_fd: int, parent: int, thread: str) -> None:
 
 def _answer(job: LoaderJob, slots: SharedSlots, question: Question) -> Answer:
     start_s = time.perf_counter()
-    source, order = job.children[question.task.child]
+    source, order = job.sets[question.task.child]
     slot = slots.slot(question.slot)
     memory = SlotMemory(slot)
     faults.point("loader.worker.load")
+    num_before = source.num_reread()
     loaded = load_window(source, order, question.task, memory)
     # None means that the window does not fit the slot: its columns then travel in the answer.
     packed = pack(loaded.columns, memory)
@@ -82,7 +83,7 @@ def _answer(job: LoaderJob, slots: SharedSlots, question: Question) -> Answer:
         num_samples=loaded.num_samples,
         error=None if loaded.error is None else portable(loaded.error, _HERE),
         seconds=time.perf_counter() - start_s,
-        num_reread=source.num_reread(),
+        num_reread=source.num_reread() - num_before,
     )
 
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import io
 import mmap
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from multiprocessing.reduction import ForkingPickler
 from threading import Event
@@ -14,7 +13,6 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from trainfeed.errors import ConfigError
 from trainfeed.loader.columns import Column, Columns, Dense, Ragged
 from trainfeed.loader.memory import FreshMemory, carve
 from trainfeed.loader.order import Order, Task
@@ -31,12 +29,12 @@ class LoaderJob:
     """The first message to a worker: the sets, and the layout of the shared memory.
 
     Attributes:
-        children: The sets, each with its order.
+        sets: The sets, each with its order.
         slot_bytes: Size of a slot.
         num_slots: Number of slots in the shared memory.
     """
 
-    children: Sequence[tuple[Source, Order]]
+    sets: Sequence[tuple[Source, Order]]
     slot_bytes: int
     num_slots: int
 
@@ -72,13 +70,15 @@ class PackedColumn(NamedTuple):
         ends: For a ragged column the end of each sample in ``values``, shape ``(n,)``; otherwise
             None.
         absent: True for samples without the field; None if no sample lacks it.
-        kind: For a ragged column see ``Ragged``; "object" for pickled values; "" for dense ones.
+        is_pickled: Whether ``values`` are the bytes of pickled objects.
+        kind: For a ragged column see ``Ragged``; otherwise "".
         item_shape: See ``Ragged``.
     """
 
     values: PackedArray
     ends: PackedArray | None = None
     absent: PackedArray | None = None
+    is_pickled: bool = False
     kind: str = ""
     item_shape: tuple[int, ...] = ()
 
@@ -93,7 +93,7 @@ class Answer(NamedTuple):
         num_samples: Number of samples.
         error: The reason why later samples were not loaded; None if all were.
         seconds: Seconds that loading took.
-        num_reread: Number of reads that the worker has repeated so far.
+        num_reread: Number of repetitions of reads while the window was loaded.
     """
 
     number: int
@@ -106,23 +106,13 @@ class Answer(NamedTuple):
 
 
 def dump(value: Any) -> bytes:
-    """Return a value as bytes for a worker.
-
-    Raises:
-        ConfigError: The value cannot be pickled.
-    """
-    try:
-        return bytes(ForkingPickler.dumps(value))
-    except Exception as error:
-        raise ConfigError(
-            f"the dataset cannot be sent to worker processes: {error}; define its class in a"
-            " module, keep open files and locks out of it, or use num_threads"
-        ) from error
+    """Return a value as bytes for the other process; raises whatever pickling it raises."""
+    return bytes(ForkingPickler.dumps(value))
 
 
-def load(data: bytes) -> Any:
+def load(data: bytes | memoryview) -> Any:
     """Return the value that ``dump`` turned into bytes."""
-    return ForkingPickler.loads(io.BytesIO(data).getbuffer())
+    return ForkingPickler.loads(data)
 
 
 # --- Windows in shared memory: a worker lays them out, and the loader finds them
@@ -147,7 +137,11 @@ class SharedSlots:
         # A memory file has no name: it is freed with the last process that maps it, also after
         # SIGKILL.
         fd = os.memfd_create("trainfeed-loader", os.MFD_CLOEXEC)
-        os.ftruncate(fd, slot_bytes * num_slots)
+        try:
+            os.ftruncate(fd, slot_bytes * num_slots)
+        except BaseException:
+            os.close(fd)
+            raise
         return fd
 
     def slot(self, number: int) -> NDArray[np.uint8]:
@@ -198,7 +192,8 @@ class SlotMemory:
         if not 0 <= offset < self._slot.nbytes:
             # An array elsewhere, as views of a mapped file are, is copied into the slot.
             own = self.array(array.shape, array.dtype)
-            own[...] = array
+            if self.fits:
+                own[...] = array
             array, offset = own, own.__array_interface__["data"][0] - self._start
         return PackedArray(offset, array.shape, array.strides, array.dtype)
 
@@ -207,10 +202,9 @@ def pack(columns: Columns, memory: SlotMemory) -> dict[str, PackedColumn] | None
     """Put columns into a slot, if they are not there already; None when they do not fit."""
     packed = {}
     for name, column in columns.items():
-        packed[name] = _pack(column, memory)
-        if not memory.fits:
-            return None
-    return packed
+        if memory.fits:
+            packed[name] = _pack(column, memory)
+    return packed if memory.fits else None
 
 
 def unpack(packed: dict[str, PackedColumn], slot: NDArray[np.uint8]) -> Columns:
@@ -226,7 +220,11 @@ def _pack(column: Column, memory: SlotMemory) -> PackedColumn:
         if memory.fits:
             _copy_runs(column, values.data)
         return PackedColumn(
-            memory.packed(values), memory.packed(ends), absent, column.kind, column.item_shape
+            memory.packed(values),
+            memory.packed(ends),
+            absent,
+            kind=column.kind,
+            item_shape=column.item_shape,
         )
     if not isinstance(column, Dense):
         raise TypeError(f"expected values in memory, got {type(column).__name__}")
@@ -234,8 +232,8 @@ def _pack(column: Column, memory: SlotMemory) -> PackedColumn:
     if column.values.dtype.kind == "O":
         # Objects have no fixed layout: they are serialised, and lie in the slot as bytes.
         data = np.frombuffer(dump(list(column.values)), np.uint8)
-        return PackedColumn(memory.packed(data), None, absent, "object")
-    return PackedColumn(memory.packed(column.values), None, absent)
+        return PackedColumn(memory.packed(data), absent=absent, is_pickled=True)
+    return PackedColumn(memory.packed(column.values), absent=absent)
 
 
 def _copy_runs(column: Ragged, out: memoryview) -> None:
@@ -260,8 +258,8 @@ def _unpack(column: PackedColumn, slot: NDArray[np.uint8]) -> Column:
 
     values = array(column.values)
     absent = None if column.absent is None else array(column.absent)
-    if column.kind == "object":
-        return Dense(_boxed(load(values.tobytes())), absent)
+    if column.is_pickled:
+        return Dense(_boxed(load(values.data)), absent)
     if column.ends is None:
         return Dense(values, absent)
     return _runs(values, array(column.ends), absent, (column.kind, column.item_shape))
@@ -303,41 +301,3 @@ def _runs(
     # Per row: buffer 0, start (the end of the row before), end.
     places[1:, 1], places[:, 2] = ends[:-1], ends
     return Ragged([values.data], places, *kind, absent)
-
-
-class SlotLedger:
-    """The slots that are free or lent to the consumer; all others are with workers.
-
-    A lend ends in the thread that drops the last array, at any moment, perhaps during garbage
-    collection. So there is no lock: every step is a single operation of a list or set.
-
-    Args:
-        num_slots: Number of slots.
-    """
-
-    def __init__(self, num_slots: int) -> None:
-        self._free = list(range(num_slots))
-        self._lent: set[int] = set()
-
-    @property
-    def num_lent(self) -> int:
-        """Number of slots that the consumer holds."""
-        return len(self._lent)
-
-    def take(self) -> int | None:
-        """Return a free slot, None when there is none."""
-        return self._free.pop() if self._free else None
-
-    def lend(self, slot: int) -> Callable[[], None]:
-        """Count a slot as lent; return the function that takes it back."""
-        self._lent.add(slot)
-
-        def give_back() -> None:
-            self._lent.discard(slot)
-            self._free.append(slot)
-
-        return give_back
-
-    def give_back(self, slot: int) -> None:
-        """Take back a slot that was not lent."""
-        self._free.append(slot)

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import threading
 import time
 import weakref
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from multiprocessing import spawn
 from typing import Any, Final
 
 from trainfeed.core.child_processes import ProgramChild, next_message
 from trainfeed.core.memory_group import free_group_bytes
-from trainfeed.errors import ConfigError, MemoryLimitError, WorkerDiedError
+from trainfeed.errors import ConfigError, LoaderError, MemoryLimitError, WorkerDiedError
 from trainfeed.loader.worker_messages import (
     IMPORTING_MAIN,
     Answer,
     LoaderJob,
     Question,
     SharedSlots,
-    SlotLedger,
     dump,
 )
 
@@ -106,6 +107,51 @@ def require_not_importing() -> None:
         )
 
 
+# --- The slots of the shared memory: which are free, and which the consumer holds
+
+
+class SlotLedger:
+    """The slots that are free or lent; all others are with workers, or hold an unread answer.
+
+    A lend ends in the thread that drops the last array, at any moment, perhaps during garbage
+    collection. So there is no lock: every step is a single operation of a list or set.
+
+    Args:
+        num_slots: Number of slots.
+    """
+
+    def __init__(self, num_slots: int) -> None:
+        self._free = list(range(num_slots))
+        self._lends: set[object] = set()
+
+    @property
+    def num_lent(self) -> int:
+        """Number of slots that the consumer holds."""
+        return len(self._lends)
+
+    def take(self) -> int | None:
+        """Return a free slot, None when there is none."""
+        return self._free.pop() if self._free else None
+
+    def lend(self, slot: int) -> Callable[[], None]:
+        """Count a slot as lent; return the function that ends the lend."""
+        lend = object()
+        self._lends.add(lend)
+
+        def end_lend() -> None:
+            # Free before it is no longer lent: in between, it counts twice. The other way round it
+            # would not count at all, and the consumer could be lent the last slot. By then the slot
+            # may be lent again, so a lend is no slot number.
+            self._free.append(slot)
+            self._lends.discard(lend)
+
+        return end_lend
+
+    def give_back(self, slot: int) -> None:
+        """Take back a slot that was not lent."""
+        self._free.append(slot)
+
+
 # --- The worker processes of a loader: gives them questions, watches them, ends them
 
 # Memory of a process besides slots: interpreter, numpy, codecs.
@@ -114,6 +160,8 @@ _LOOK_S: Final = 1.0
 # Number of questions per worker that its socket buffer holds for certain. With more, the loader
 # could block in sending a question while the worker blocks in sending an answer.
 _MAX_UNANSWERED: Final = 32
+# How the system refuses memory.
+_NO_MEMORY: Final = frozenset({errno.ENOMEM, errno.EFBIG, errno.ENOSPC})
 
 
 class WorkerPool:
@@ -132,14 +180,16 @@ class WorkerPool:
     Raises:
         ConfigError: The dataset cannot be pickled, or this process is a worker that imports the
             main program.
-        MemoryLimitError: The slots do not fit into the memory of the control group.
+        MemoryLimitError: The slots do not fit into the memory of the control group, or of the
+            machine.
     """
 
     def __init__(self, job: LoaderJob, num_workers: int) -> None:
         require_not_importing()
         _check_memory(job, num_workers)
-        payload = dump(job)
-        memory_fd = SharedSlots.create(job.slot_bytes, job.num_slots)
+        payload = _dumped(job)
+        with _memory_errors(job):
+            memory_fd = SharedSlots.create(job.slot_bytes, job.num_slots)
         self._workers: list[Worker] = []
         self.owner = os.getpid()
         self._finalizer = weakref.finalize(self, end_workers, self._workers, self.owner)
@@ -147,9 +197,9 @@ class WorkerPool:
         self.ledger = SlotLedger(job.num_slots)
         self.answers: dict[int, tuple[Answer, int]] = {}
         self.failure: BaseException | None = None
-        self.num_reread = 0
         try:
-            self.slots = SharedSlots(memory_fd, job.slot_bytes, job.num_slots)
+            with _memory_errors(job):
+                self.slots = SharedSlots(memory_fd, job.slot_bytes, job.num_slots)
             for _ in range(num_workers):
                 self._workers.append(Worker(memory_fd))
             main_program = preparation(payload)
@@ -196,6 +246,7 @@ class WorkerPool:
         Raises:
             WorkerDiedError: The worker is dead or stopped, or has not answered within
                 ``timeout_s``. Every later call fails at once.
+            LoaderError: There is no such question.
         """
         try:
             return self._wait_for(number, timeout_s)
@@ -208,7 +259,12 @@ class WorkerPool:
         while number not in self.answers:
             if self.failure is not None:
                 raise self.failure
-            worker = next(each for each in self._workers if number in each.unanswered)
+            worker = next((each for each in self._workers if number in each.unanswered), None)
+            if worker is None:
+                raise LoaderError(
+                    f"expected question {number} to be with a worker, none has it; earlier batches"
+                    " are good: restore the state"
+                )
             # An answer or the end of the process comes at once; _LOOK_S is only the interval at
             # which a stopped worker and the timeout are looked for.
             if found := next_message(self._workers, _LOOK_S, needed=[worker]):
@@ -232,11 +288,36 @@ class WorkerPool:
             return
         question = worker.unanswered.pop(answer.number)
         self.answers[answer.number] = answer, question.slot
-        self.num_reread = max(self.num_reread, answer.num_reread)
 
     def close(self) -> None:
         """End all processes; safe to call twice. Lent slots stay valid."""
         self._finalizer()
+
+
+def _dumped(job: LoaderJob) -> bytes:
+    try:
+        return dump(job)
+    except MemoryError:
+        raise
+    except Exception as error:
+        raise ConfigError(
+            f"the dataset cannot be sent to worker processes: {error}; define its class in a"
+            " module, keep open files and locks out of it, or use num_threads"
+        ) from error
+
+
+@contextmanager
+def _memory_errors(job: LoaderJob) -> Iterator[None]:
+    """Raise ``MemoryLimitError`` where the system refuses the shared memory."""
+    try:
+        yield
+    except (OSError, OverflowError) as error:
+        if isinstance(error, OSError) and error.errno not in _NO_MEMORY:
+            raise
+        raise MemoryLimitError(
+            f"expected {job.num_slots} slots of {job.slot_bytes} bytes of shared memory, the system"
+            f" refused: {error}; lower num_workers, prefetch, window_bytes or max_bytes"
+        ) from error
 
 
 def _check_memory(job: LoaderJob, num_workers: int) -> None:

@@ -1,4 +1,4 @@
-"""Map-style datasets for worker processes, which import this module and no test tools."""
+"""Datasets for worker processes, which import this module and no test tools."""
 
 import os
 import signal
@@ -6,6 +6,8 @@ import threading
 from dataclasses import dataclass
 
 import numpy as np
+
+from trainfeed.loader.files import ShardFiles
 
 
 class Squares:
@@ -131,6 +133,14 @@ class Failing:
         if i == self.at:
             ACTIONS[self.action]()
         return {"label": i}
+
+
+class Rereading(ShardFiles):
+    """Files of which every read was repeated once."""
+
+    def read(self, shard, offset_bytes, out):
+        self.num_retries += 1
+        super().read(shard, offset_bytes, out)
 
 
 def record_of(i):

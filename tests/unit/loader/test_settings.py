@@ -35,6 +35,7 @@ def test_a_seed_of_64_bits_can_be_restored(seed):
         ({"seed": 2**64}, "seed"),
         ({"world_size": 70_000}, "world_size"),
         ({"window_bytes": 2**63}, "window_bytes"),
+        ({"max_bytes": 2**70}, "max_bytes"),
         ({"rank": "0"}, "rank"),
         ({"rank": 0.0}, "rank"),
         ({"world_size": None}, "world_size"),

@@ -6,14 +6,18 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tests.unit.loader.conftest import children, labels
 from tests.unit.loader.datasets import Offset, Slow, Squares
 from trainfeed import mix
-from trainfeed.errors import WorkerDiedError
+from trainfeed.errors import LoaderError, WorkerDiedError
 from trainfeed.loader import DataLoader
 from trainfeed.loader import worker_pool as _workers
+from trainfeed.loader.columns import Dense
+from trainfeed.loader.worker_messages import SlotMemory, pack
+from trainfeed.loader.worker_pool import SlotLedger
 
 ROOT = Path(__file__).parents[4]
 WINDOWS = (32 << 20, 64 << 20)
@@ -130,3 +134,58 @@ def test_workers_that_died_while_they_were_idle_are_started_again(images):
         loader.set_epoch(0)
         assert labels(loader) == expected
         assert loader._runner._feeding._pool is not pool
+
+
+class Seen(list):
+    """Free slots, beside a thread that acts when one comes back."""
+
+    def append(self, slot):
+        super().append(slot)
+        self.act()
+
+
+def test_a_slot_that_comes_back_counts_at_every_moment():
+    """Otherwise the consumer is lent the last slot, and nothing is asked for any more."""
+    ledger, found = SlotLedger(1), []
+    ledger._free = free = Seen(ledger._free)
+    free.act = lambda: found.append(ledger.num_lent)
+    ledger.lend(ledger.take())()
+    assert (found, ledger.num_lent) == ([1], 0)
+
+
+def test_a_slot_that_is_lent_again_while_it_comes_back_stays_lent():
+    ledger, lends = SlotLedger(1), []
+    end_lend = ledger.lend(ledger.take())
+    ledger._free = free = Seen(ledger._free)
+    free.act = lambda: lends.append(ledger.lend(ledger.take()))
+    end_lend()
+    assert ledger.num_lent == 1
+    free.act = int
+    lends.pop()()
+    assert (ledger.num_lent, list(free)) == (0, [0])
+
+
+def test_an_answer_that_nobody_was_asked_for_is_an_error_with_a_name():
+    with DataLoader(Squares(20), 4, num_workers=1) as loader:
+        list(loader)
+        with pytest.raises(LoaderError, match="expected question 99 to be with a worker"):
+            loader._runner._feeding._pool.wait_for(99, 1.0)
+
+
+class Unpicklable:
+    def __reduce__(self):
+        raise MemoryError("no memory for a copy")
+
+
+def test_want_of_memory_in_a_worker_is_not_said_to_be_a_fault_of_the_data_set():
+    values = np.empty(1, object)
+    values[0] = Unpicklable()
+    with pytest.raises(MemoryError, match="no memory for a copy"):
+        pack({"x": Dense(values)}, SlotMemory(np.empty(4096, np.uint8)))
+
+
+def test_a_window_that_does_not_fit_is_not_copied_before_it_is_sent():
+    memory = SlotMemory(np.empty(4096, np.uint8))
+    memory.reserve(1 << 20)
+    memory.array = None
+    assert pack({"x": Dense(np.zeros(1 << 17))}, memory) is None

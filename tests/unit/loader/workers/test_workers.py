@@ -21,8 +21,9 @@ from tests.unit.loader.conftest import (
     num_fds_before,
     write_images,
 )
-from tests.unit.loader.datasets import Failing, Growing, Slow, Squares
+from tests.unit.loader.datasets import Failing, Growing, Rereading, Slow, Squares
 from tests.unit.processes import is_running
+from trainfeed import mix
 from trainfeed.core import faults
 from trainfeed.errors import (
     ChecksumError,
@@ -32,7 +33,10 @@ from trainfeed.errors import (
     WorkerDiedError,
 )
 from trainfeed.loader import DataLoader
+from trainfeed.loader import record_files as _record_files
 from trainfeed.loader import worker_pool as _workers
+from trainfeed.loader.worker_messages import LoaderJob
+from trainfeed.loader.worker_pool import WorkerPool
 from trainfeed.recordio import Codec
 
 # A safety net: machines are slow.
@@ -207,6 +211,36 @@ def test_a_control_group_too_small_is_refused_with_what_is_needed(images, monkey
     loader = DataLoader(images, 4, num_workers=2)
     with loader, pytest.raises(MemoryLimitError, match=r"need \d+ bytes, the control group"):
         next(iter(loader))
+
+
+def test_memory_that_the_system_refuses_is_an_error_that_says_so(monkeypatch):
+    monkeypatch.setattr(_workers, "free_group_bytes", lambda: None)
+    before = num_fds_before(), children()
+    loader = DataLoader(Squares(10), 4, num_workers=1, max_bytes=1 << 62)
+    with loader, pytest.raises(MemoryLimitError, match="the system refused"):
+        next(iter(loader))
+    assert (num_fds(), children()) == before
+
+
+@pytest.mark.parametrize("slot_bytes", [1 << 59, 1 << 60])
+def test_memory_beyond_all_numbers_is_refused_and_leaves_nothing_open(monkeypatch, slot_bytes):
+    monkeypatch.setattr(_workers, "free_group_bytes", lambda: None)
+    before = num_fds_before()
+    with pytest.raises(MemoryLimitError, match="16 slots of"):
+        WorkerPool(LoaderJob([], slot_bytes, 16), 1)
+    assert num_fds() == before
+
+
+def test_reads_that_were_repeated_are_counted_in_every_process(images, monkeypatch):
+    monkeypatch.setattr(_record_files, "ShardFiles", Rereading)
+    sets, counted = mix([(images, 1), (images, 1)]), []
+    for options in ({}, {"num_threads": 2}, {"num_workers": 1}, {"num_workers": 2}):
+        with DataLoader(sets, 8, shuffle=True, window_bytes=30_000, epochs=1, **options) as loader:
+            list(loader)
+            counted.append(loader.report().rereads)
+    assert counted[:3] == [counted[0]] * 3
+    # Two processes both read a chunk that lies in a window of each.
+    assert counted[3] >= counted[0] > 0
 
 
 def test_a_consumer_that_keeps_everything_gets_copies_and_no_hang():
