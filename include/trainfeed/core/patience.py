@@ -1,4 +1,4 @@
-"""Calls that are made again when they may succeed a moment later, within a bound."""
+"""Calls within a bound: made again when they may succeed a moment later, or given up."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final, TypeVar
+from queue import Empty, SimpleQueue
+from typing import Any, Final, TypeVar
 
 from trainfeed.errors import CommitUnknownError, FileReplacedError, Outcome, StorageError
 
@@ -90,3 +91,33 @@ class Patience:
         if self.is_random:
             wait_s *= random.uniform(0.5, 1.0)  # noqa: S311 (no secret)
         return max(wait_s, min(asked_s, self.longest_asked_s))
+
+
+def answer_within(seconds: float, function: Callable[..., T], *arguments: Any) -> T:
+    """Return the value of a function that runs in a thread, for clients that know no limit of time.
+
+    Args:
+        seconds: How long it may take. Then it is left alone, and does not keep the process alive.
+        function: The function.
+        *arguments: What it is called with.
+
+    Raises:
+        TimeoutError: It took longer.
+        Exception: What it raised; RuntimeError for what is no Exception, such as a panic.
+    """
+    answers: SimpleQueue[tuple[T | None, BaseException | None]] = SimpleQueue()
+
+    def run() -> None:
+        try:
+            answers.put((function(*arguments), None))
+        except BaseException as error:  # noqa: BLE001 - raised where it is waited for
+            answers.put((None, error))
+
+    threading.Thread(target=run, name="answer", daemon=True).start()
+    try:
+        value, error = answers.get(timeout=seconds)
+    except Empty:
+        raise TimeoutError(f"no answer within {seconds:g} s") from None
+    if error is not None:
+        raise error if isinstance(error, Exception) else RuntimeError(str(error))
+    return value  # type: ignore[return-value]  # set whenever there is no error

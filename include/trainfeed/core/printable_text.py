@@ -30,6 +30,11 @@ def printable(text: str, *, keep: str = "") -> str:
     return "".join(c if c.isprintable() or c in keep else ascii(c)[1:-1] for c in text)
 
 
+def url_as_shown(url: str) -> str:
+    """Return a URL without a password, and without its query, where drivers take passwords, too."""
+    return without_secrets(url).partition("?")[0]
+
+
 def without_secrets(text: str) -> str:
     """Return text with ``***`` for the values of what is named as password, token or key."""
     return _SECRET.sub(rf"\1{_HIDDEN}", _USER_OF_URL.sub(rf"\1:{_HIDDEN}@", text))

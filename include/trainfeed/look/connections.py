@@ -20,6 +20,7 @@ from queue import Empty, SimpleQueue
 from typing import Any, Final, TypeAlias
 
 from trainfeed.core.config import Environment, KafkaSettings, hadoop_folder, kerberos_places
+from trainfeed.core.printable_text import url_as_shown
 from trainfeed.errors import (
     AccessDeniedError,
     ConfigError,
@@ -200,7 +201,7 @@ def _registries(env: Environment, specs: Sequence[DatasetSpec]) -> Iterator[Conn
         for name in registries_of(source.kind)
     )
     for name, (users, _) in _by_name(named).items():
-        place = str(env.registries.get(name, {}).get("url", ""))
+        place = url_as_shown(str(env.registries.get(name, {}).get("url", "")))
         yield Connection(name, "schema registry", place, users, partial(_ask_registry, env, name))
 
 
@@ -216,7 +217,7 @@ def _catalogs(env: Environment, specs: Sequence[DatasetSpec]) -> Iterator[Connec
         if source.iceberg is not None
     )
     for name, (users, tables) in _by_name(named).items():
-        place = str(env.catalogs.get(name, {}).get("url", ""))
+        place = url_as_shown(str(env.catalogs.get(name, {}).get("url", "")))
         yield Connection(
             name, "catalogue of tables", place, users, partial(_ask_catalog, env, name, tables)
         )
@@ -322,7 +323,8 @@ def _settings_alone(env: Environment, specs: Sequence[DatasetSpec]) -> Iterator[
         for name, (users, _) in _by_name(named).items():
             shown = settings.get(name, {})
             place = str(shown.get("master") or shown.get("url") or shown.get("namespace") or "")
-            yield Connection(name, kind, place, users, partial(_form_of, read, name))
+            asked = partial(_form_of, read, name)
+            yield Connection(name, kind, url_as_shown(place), users, asked)
 
 
 def _form_of(read: Callable[[str], object], name: str) -> str:

@@ -7,10 +7,11 @@ opened by trainfeed's own file systems, and rows are read as those of any Parque
 from __future__ import annotations
 
 import io
+import json
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
@@ -19,22 +20,20 @@ from trainfeed.core import canonical_json
 from trainfeed.errors import (
     ConfigError,
     FormatError,
+    NotFoundError,
     SourceReplacedError,
-    SourceUnreachableError,
-    TableNotFoundError,
     TrainFeedError,
 )
 from trainfeed.files.stores import Location
 from trainfeed.preprocessing.column_types import type_as_read, widened
-from trainfeed.sources.avro_files import AVRO_MAGIC, check_container
+from trainfeed.sources.avro_files import check_container
 
 try:
-    import sqlalchemy
     from pyiceberg.io import FileIO, InputFile, OutputFile
     from pyiceberg.io.pyarrow import schema_to_pyarrow
     from pyiceberg.manifest import FileFormat, ManifestContent, ManifestEntryStatus
-    from pyiceberg.serializers import FromInputFile
     from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil
+    from pyiceberg.table.refs import MAIN_BRANCH
     from pyiceberg.table.snapshots import Snapshot
     from pyiceberg.transforms import IdentityTransform
 except ImportError as error:  # pragma: no cover - the environment of the tests has it
@@ -45,7 +44,6 @@ except ImportError as error:  # pragma: no cover - the environment of the tests 
 
 # --- What a plan needs to know of a table
 
-_MOST_BYTES: Final = 512 << 20
 _ID: Final = b"PARQUET:field_id"
 
 
@@ -123,6 +121,7 @@ class IcebergTable:
     commits: Sequence[Commit]
     is_whole: bool
     _metadata: TableMetadata = field(repr=False, compare=False)
+    _variants: frozenset[int] = field(repr=False, compare=False)
 
     @classmethod
     def of_file(cls, name: str, uri: str) -> IcebergTable:
@@ -130,10 +129,17 @@ class IcebergTable:
 
         Raises:
             FormatError: The file is damaged.
+            NotFoundError: It is gone.
             StorageError: It cannot be read.
         """
-        with _readable(name, uri):
-            return cls._of(name, FromInputFile.table_metadata(_Input(uri)))
+        try:
+            with _readable(name, uri):
+                return cls._of(name, _json_of(place_of(uri).read_bytes(max_bytes=_MOST_BYTES)))
+        except NotFoundError as error:
+            raise NotFoundError(
+                f"expected the metadata of table {name} at {uri}, where its catalogue has it, got"
+                " none; nothing was read or published; run again, or restore the file"
+            ) from error
 
     @classmethod
     def of_json(cls, name: str, metadata: dict[str, Any], told_by: str) -> IcebergTable:
@@ -143,12 +149,14 @@ class IcebergTable:
             FormatError: It is something else.
         """
         with _readable(name, told_by):
-            return cls._of(name, TableMetadataUtil.parse_obj(metadata))
+            return cls._of(name, metadata)
 
     @classmethod
-    def _of(cls, name: str, metadata: TableMetadata) -> IcebergTable:
+    def _of(cls, name: str, found: Mapping[str, Any]) -> IcebergTable:
+        readable, variants = _without_variants(found)
+        metadata = TableMetadataUtil.parse_obj(readable)
         known = {each.snapshot_id: each for each in metadata.snapshots}
-        commits, snapshot = list[Commit](), metadata.current_snapshot()
+        commits, snapshot = list[Commit](), _last_snapshot(metadata, known)
         while snapshot is not None:
             commits.append(_commit(snapshot))
             parent = snapshot.parent_snapshot_id
@@ -158,7 +166,8 @@ class IcebergTable:
         commits.reverse()
         is_whole = not commits or commits[0].parent is None
         location = metadata.location.rstrip("/")
-        return cls(name, str(metadata.table_uuid), location, commits, is_whole, metadata)
+        uuid = str(metadata.table_uuid)
+        return cls(name, uuid, location, commits, is_whole, metadata, variants)
 
     def added_files(self, commit: Commit) -> list[AddedFile]:
         """Return the data files that a snapshot added, by their URI.
@@ -174,8 +183,15 @@ class IcebergTable:
         if snapshot is None:
             raise TypeError(f"expected a snapshot of table {self.name}, got {commit.id}")
         where = f"{self.name}, snapshot {commit.id}"
-        with _readable(where, snapshot.manifest_list):
-            found = list(self._added(snapshot, where))
+        try:
+            with _readable(where, snapshot.manifest_list):
+                found = list(self._added(snapshot, where))
+        except NotFoundError as error:
+            raise SourceReplacedError(
+                f"expected the manifests of table {where}, got none: {error}; nothing was read or"
+                " published; if the snapshot was expired meanwhile, run again; expire snapshots"
+                " only after the builds that read them"
+            ) from error
         names = [each.uri for each in found]
         rows = sum(each.num_rows for each in found)
         counted = {"added-data-files": len(found), "added-records": rows}
@@ -243,7 +259,7 @@ class IcebergTable:
                 each.field_id,
                 each.name,
                 arrow,
-                type_as_read(arrow.type),
+                None if each.field_id in self._variants else type_as_read(arrow.type),
                 each.initial_default is not None,
             )
             for each, arrow in zip(found.fields, fields, strict=True)
@@ -265,6 +281,17 @@ class IcebergTable:
             for name in each.names
             if each.field_id is not None
         }
+
+
+def _last_snapshot(metadata: TableMetadata, known: Mapping[int, Snapshot]) -> Snapshot | None:
+    """Return the last snapshot of the branch main; None for a table without one."""
+    current, main = metadata.current_snapshot_id, metadata.refs.get(MAIN_BRANCH)
+    # A part of the metadata is missing: taken as it is, the table would have no rows.
+    if main is not None and main.snapshot_id != current:
+        raise ValueError(f"the table is at snapshot {current}, its branch main at another")
+    if current is not None and current not in known:
+        raise ValueError(f"the table is at snapshot {current}, which is none of its snapshots")
+    return None if current is None else known[current]
 
 
 def _commit(snapshot: Snapshot) -> Commit:
@@ -305,7 +332,7 @@ def stored_columns(
         stored: The columns of the file.
         names: Name → id, for files whose columns have no ids.
         added: The file.
-        where: Table and snapshot, for messages.
+        where: Name of the table, for messages.
 
     Raises:
         FormatError: A column of the file does not hold the values of the table's.
@@ -330,7 +357,7 @@ def stored_columns(
 
 
 def _require_null(column: TableColumn, added: AddedFile, where: str) -> None:
-    """Refuse a column that the file lacks, and whose values are no null."""
+    """Refuse a column that the file lacks, and that is not null in its rows."""
     has_other = column.has_default or column.id in added.partitioned_by
     if has_other:
         why = "its default" if column.has_default else "the partition of the file"
@@ -383,87 +410,12 @@ def _shape(each: pa.Field, kind: str) -> list[Any]:
     return [_field_id(each), each.name, kind, _inner(each)]
 
 
-# --- Where a catalogue in a database has the metadata of a table
-
-_IN_SQLITE: Final = "sqlite"
-_TABLES: Final = "iceberg_tables"
-_LOOKUP: Final = (
-    f"SELECT metadata_location FROM {_TABLES}"  # noqa: S608 - nobody else writes it
-    " WHERE catalog_name = :catalog AND table_namespace = :namespace AND table_name = :name"
-)
-
-
-def metadata_place(
-    url: str, username: str | None, password: str | None, catalog: str, table: str
-) -> str:
-    """Return the URI of the metadata of a table, from the database of a catalogue.
-
-    The database is only read: the table ``iceberg_tables`` as all SQL and JDBC catalogues have it.
-
-    Args:
-        url: URL of the database, such as ``sqlite:////lake/catalog.db``, without credentials.
-        username: Account of the database; None for none.
-        password: Its password.
-        catalog: Name of the catalogue in the database.
-        table: Namespace and name of the table.
-
-    Raises:
-        ConfigError: The URL is none, its driver is not installed, or there is no catalogue.
-        SourceUnreachableError: The database does not answer.
-        TableNotFoundError: The catalogue has no such table.
-    """
-    namespace, _, name = table.rpartition(".")
-    named = {"catalog": catalog, "namespace": namespace, "name": name}
-    engine = _engine(url, username, password)
-    try:
-        with engine.connect() as connection:
-            if not sqlalchemy.inspect(connection).has_table(_TABLES):
-                raise ConfigError(
-                    f"expected the database of a catalogue with the table {_TABLES} at {url}, got"
-                    " another; nothing was read or published; correct the connection"
-                )
-            row = connection.execute(sqlalchemy.text(_LOOKUP), named).first()
-    except sqlalchemy.exc.SQLAlchemyError as error:
-        cause = getattr(error, "orig", None) or type(error).__name__
-        raise SourceUnreachableError(
-            f"the catalogue at {url} cannot be read: {cause}; nothing was read or published; start"
-            " its database, or correct the connection, then run again"
-        ) from error
-    finally:
-        engine.dispose()
-    if row is None or not row[0]:
-        raise TableNotFoundError(
-            f"expected table {table!r} in the catalogue {catalog!r} at {url}, got none; nothing was"
-            " read or published; correct source.iceberg.table, or 'catalog' of the connection"
-        )
-    return str(row[0])
-
-
-def _engine(url: str, username: str | None, password: str | None) -> sqlalchemy.Engine:
-    try:
-        place = sqlalchemy.make_url(url)
-        if username is not None:
-            place = place.set(username=username, password=password)
-        if place.get_backend_name() == _IN_SQLITE:
-            path = place.database or ""
-            if not Path(path).is_file():
-                raise SourceUnreachableError(
-                    f"expected the file of a catalogue at {url}, got none; nothing was read or"
-                    " published; correct the connection, or mount its folder"
-                )
-            # Otherwise the driver makes a file that is not there.
-            place = place.set(database=f"file:{path}").update_query_dict(
-                {"mode": "ro", "uri": "true"}
-            )
-        return sqlalchemy.create_engine(place, poolclass=sqlalchemy.pool.NullPool)
-    except (sqlalchemy.exc.ArgumentError, ImportError) as error:
-        raise ConfigError(
-            f"expected the URL of a database that SQLAlchemy opens, got {url}:"
-            f" {type(error).__name__}: {error}; nothing was read or published"
-        ) from error
-
-
 # --- Files of metadata, opened by the file systems of trainfeed
+
+_MOST_BYTES: Final = 512 << 20
+_GZIP: Final = b"\x1f\x8b"
+# Where a type in the metadata has the types within it, fields aside.
+_INNER: Final = ("type", "element", "key", "value")
 
 
 def place_of(uri: str) -> Location:
@@ -476,18 +428,63 @@ def place_of(uri: str) -> Location:
     is_local = uri.startswith("file:/") and not uri.startswith("file://")
     try:
         place = Location.parse(uri.removeprefix("file:") if is_local else uri)
-        if place.uri.startswith("s3://"):
-            raise ConfigError("workers get no keys of object stores for tables")  # noqa: TRY301
     except ConfigError as error:
-        raise ConfigError(
-            f"a table has the file {uri}, which trainfeed cannot open: {error}; nothing was read or"
-            " published; tables on hdfs:// and on mounted folders are read"
-        ) from error
+        raise _not_opened(uri, str(error)) from error
+    if place.uri.startswith("s3://"):
+        raise _not_opened(uri, "workers get no keys of object stores for tables")
     return place
 
 
+def _not_opened(uri: str, why: str) -> ConfigError:
+    return ConfigError(
+        f"a table has the file {uri}, which trainfeed cannot open: {why}; nothing was read or"
+        " published; tables on hdfs:// and on mounted folders are read"
+    )
+
+
+def _json_of(data: bytes) -> dict[str, Any]:
+    """Return the object of JSON in a file, which may be compressed."""
+    if data.startswith(_GZIP):
+        stream = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)
+        data = stream.decompress(data, _MOST_BYTES)
+        if not stream.eof:
+            raise ValueError(f"its gzip stream is cut, or has more than {_MOST_BYTES} bytes")
+    found = json.loads(data)
+    if not isinstance(found, dict):
+        raise TypeError("no object of JSON")
+    return found
+
+
+def _without_variants(found: Mapping[str, Any]) -> tuple[dict[str, Any], frozenset[int]]:
+    """Return metadata without the type ``variant``, and the ids of the columns that have it.
+
+    pyiceberg refuses a table for such a column, although a data set may read only the others.
+    """
+    columns = [each for schema in found.get("schemas", []) for each in schema["fields"]]
+    ids = frozenset(each["id"] for each in columns if _without_variant(each) != each)
+    if not ids:
+        return {**found}, ids
+    schemas = [
+        {**schema, "fields": [_without_variant(each) for each in schema["fields"]]}
+        for schema in found["schemas"]
+    ]
+    return {**found, "schemas": schemas}, ids
+
+
+def _without_variant(kind: Any) -> Any:
+    """Return a type of JSON, or a field with its type, with ``binary`` in place of ``variant``."""
+    if kind == "variant":
+        return "binary"
+    if not isinstance(kind, dict):
+        return kind
+    inner = {name: _without_variant(kind[name]) for name in _INNER if name in kind}
+    if "fields" in kind:
+        inner["fields"] = [_without_variant(each) for each in kind["fields"]]
+    return {**kind, **inner}
+
+
 class _Input(InputFile):
-    """A file of metadata, which is read as a whole."""
+    """A manifest or a list of manifests, which is read as a whole."""
 
     def __init__(self, location: str) -> None:
         super().__init__(location)
@@ -501,12 +498,12 @@ class _Input(InputFile):
 
     def open(self, seekable: bool = True) -> io.BytesIO:  # noqa: ARG002
         data = self._place.read_bytes(max_bytes=_MOST_BYTES)
-        if data.startswith(AVRO_MAGIC):
-            # The reader of manifests believes the length of a text, and reads behind the end.
-            try:
-                check_container(io.BytesIO(data), len(data))
-            except FormatError as error:
-                raise ValueError(str(error)) from error
+        # The reader of manifests believes the length of a text, reads behind the end, and does not
+        # ask whether the file is one of Avro.
+        try:
+            check_container(io.BytesIO(data), len(data))
+        except FormatError as error:
+            raise ValueError(f"{self.location}: {error}") from error
         return io.BytesIO(data)
 
 
@@ -533,7 +530,7 @@ def _readable(what: str, place: str) -> Iterator[None]:
     except Exception as error:
         # The parsers of metadata, of JSON and of Avro raise errors of many kinds.
         raise FormatError(
-            f"expected the metadata of table {what}, that is whole: {type(error).__name__}:"
+            f"expected whole metadata of table {what}, got {type(error).__name__}:"
             f" {str(error)[:300]}; nothing was read or published",
             path=place,
         ) from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import time
 from pathlib import Path
@@ -19,7 +20,7 @@ from trainfeed.files.stores import Location
 from trainfeed.pipeline import Build
 from trainfeed.pipeline.plan import plan
 from trainfeed.pipeline.preprocess import preprocess
-from trainfeed.sources.iceberg_tables import _Files
+from trainfeed.sources.iceberg_tables import _Files, _Input
 
 PROTOCOLS = ["TEST_WEBHDFS_URI", "TEST_HDFS_URI"]
 
@@ -38,11 +39,21 @@ class _Output(OutputFile):
         return Location.parse(self.location).open_write()
 
 
+class _Any(_Input):
+    """A file of a table: a writer opens its metadata here, too, which are no file of Avro."""
+
+    def open(self, seekable=True):  # noqa: ARG002 - it is in memory
+        return io.BytesIO(self._place.read_bytes())
+
+
 class Files(_Files):
     """Writes a table where trainfeed reads it; pyiceberg by itself needs Java for that."""
 
     def __init__(self, properties):
         FileIO.__init__(self, properties)
+
+    def new_input(self, location):
+        return _Any(location)
 
     def new_output(self, location):
         return _Output(location)

@@ -1,11 +1,12 @@
-"""Calls that are made again: how often, after which pauses, and for which errors."""
+"""Calls that are made again, how often and for which errors; and calls that are given up."""
 
 import itertools
 import math
+import threading
 
 import pytest
 
-from trainfeed.core.patience import Patience
+from trainfeed.core.patience import Patience, answer_within
 from trainfeed.errors import CommitUnknownError, FormatError, StorageError
 
 
@@ -76,3 +77,22 @@ def test_calls_without_end_go_on_with_the_longest_pause():
     patience = Patience(calls=math.inf, longest_pause_s=3.0, pause=waited.append)
     called(patience, *[StorageError("away")] * 1500)
     assert waited[-1] == 3.0
+
+
+def test_a_call_that_takes_too_long_is_left_and_does_not_keep_the_process_alive():
+    released, callers = threading.Event(), []
+
+    def call(number):
+        callers.append(threading.current_thread())
+        released.wait()
+        return number
+
+    with pytest.raises(TimeoutError, match=r"no answer within 0\.01 s"):
+        answer_within(0.01, call, 3)
+    assert callers[0].daemon
+    released.set()
+    assert answer_within(60, call, 3) == 3
+    with pytest.raises(FormatError, match="broken"):
+        answer_within(60, called, Patience(calls=1), FormatError("broken"))
+    with pytest.raises(RuntimeError, match="panic"):
+        answer_within(60, called, Patience(calls=1), KeyboardInterrupt("panic"))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from trainfeed.core.printable_text import without_secrets
+from trainfeed.core.printable_text import url_as_shown, without_secrets
 
 
 @pytest.mark.parametrize(
@@ -17,3 +17,15 @@ from trainfeed.core.printable_text import without_secrets
 )
 def test_a_password_in_an_address_is_replaced_also_with_slashes(text, shown):
     assert without_secrets(text) == shown
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("postgresql://h/db?user=me&sslpassword=canary", "postgresql://h/db"),
+        ("postgresql://me:ca?nary@h/db?x=1", "postgresql://me:***@h/db"),
+        ("sqlite:////lake/a@b/catalog.db", "sqlite:////lake/a@b/catalog.db"),
+    ],
+)
+def test_a_url_is_shown_without_password_and_query(url, shown):
+    assert url_as_shown(url) == shown

@@ -1,5 +1,6 @@
 """Metadata of tables: what is damaged is an error with its place, whatever the parsers raise."""
 
+import gzip
 import json
 import random
 from pathlib import Path
@@ -10,8 +11,10 @@ import pytest
 from tests.unit.pipeline.inputs.table_project import NAME, make_table_project
 from trainfeed.errors import ConfigError, FormatError, TrainFeedError
 from trainfeed.pipeline.inputs.catalogs import open_table
+from trainfeed.sources import iceberg_tables
 from trainfeed.sources.iceberg_tables import (
     AddedFile,
+    IcebergTable,
     TableColumn,
     digest_of_columns,
     place_of,
@@ -83,15 +86,73 @@ def test_places_are_those_of_our_file_systems():
             place_of(other)
 
 
+def metadata(project):
+    """Return the file of metadata of a table, and what is in it."""
+    path = Path(project.table().metadata_location.removeprefix("file://"))
+    return path, json.loads(path.read_text())
+
+
 def test_snapshots_that_come_before_themselves_end_in_an_error_not_in_a_loop(tmp_path):
     project = make_table_project(tmp_path, counts=(5, 3))
-    path = Path(project.table().metadata_location.removeprefix("file://"))
-    found = json.loads(path.read_text())
+    path, found = metadata(project)
     first, last = found["snapshots"]
     first["parent-snapshot-id"] = last["snapshot-id"]
     path.write_text(json.dumps(found))
     with pytest.raises(FormatError, match="comes before itself"):
         read(project)
+
+
+@pytest.mark.parametrize("lost", ["snapshot", "all snapshots", "number", "-1"])
+def test_metadata_without_the_snapshot_of_now_is_damaged_not_a_table_without_rows(tmp_path, lost):
+    project = make_table_project(tmp_path, counts=(5, 3))
+    path, found = metadata(project)
+    if "snapshot" in lost:
+        del found["snapshots"][0 if lost == "all snapshots" else 1 :]
+    elif lost == "number":
+        del found["current-snapshot-id"]
+    else:
+        found["current-snapshot-id"] = -1
+    path.write_text(json.dumps(found))
+    with pytest.raises(FormatError, match=rf"whole metadata of table {NAME}.*the table is at"):
+        read(project)
+
+
+def test_a_table_that_says_it_has_no_snapshot_of_now_has_none(tmp_path):
+    project = make_table_project(tmp_path, counts=(5,))
+    path, found = metadata(project)
+    # As a writer leaves it who stages a snapshot, and appends it later.
+    path.write_text(json.dumps({**found, "current-snapshot-id": -1, "refs": {}}))
+    table = open_table(project.env.catalogs, "catalog_default", NAME)
+    assert (table.commits, table.is_whole) == ([], True)
+
+
+@pytest.mark.parametrize("kind", ["snap-*.avro", "*-m0.avro"])
+def test_manifests_without_the_mark_of_avro_are_not_given_to_a_reader_that_asks_for_none(
+    tmp_path, kind
+):
+    project = make_table_project(tmp_path, counts=(5,))
+    path = next((tmp_path / "lake").rglob(kind))
+    path.write_bytes(b"obj\x01" + path.read_bytes()[4:])
+    with pytest.raises(FormatError, match=rf"(?s)of table {NAME}.*{path.name}.*the mark of Avro"):
+        read(project)
+
+
+def test_compressed_metadata_is_read_within_the_bound_of_plain_metadata(tmp_path, monkeypatch):
+    project = make_table_project(tmp_path, counts=(5,))
+    path, _ = metadata(project)
+    packed = path.with_name("v1.gz.metadata.json")
+    data = gzip.compress(path.read_bytes() + b" " * 100_000)
+    packed.write_bytes(data)
+    assert IcebergTable.of_file(NAME, str(packed)).commits == read(project)[0]
+    monkeypatch.setattr(iceberg_tables, "_MOST_BYTES", 100_000)
+    with pytest.raises(FormatError, match="more than 100000 bytes"):
+        IcebergTable.of_file(NAME, str(packed))
+    packed.write_bytes(data[:-9])
+    with pytest.raises(FormatError, match="is cut"):
+        IcebergTable.of_file(NAME, str(packed))
+    packed.write_bytes(b"[]")
+    with pytest.raises(FormatError, match="no object of JSON"):
+        IcebergTable.of_file(NAME, str(packed))
 
 
 def test_a_damaged_mapping_of_names_is_an_error_of_the_table(tmp_path):

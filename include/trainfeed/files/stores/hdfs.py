@@ -5,15 +5,14 @@ from __future__ import annotations
 import io
 import os
 import re
-import threading
 from collections.abc import Callable, Iterator, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
-from queue import Empty, SimpleQueue
 from types import ModuleType
 from typing import Any, BinaryIO, ClassVar, Final, TypeVar
 
+from trainfeed.core.patience import answer_within
 from trainfeed.errors import AccessDeniedError, ConfigError, StorageError, UnsuitableStoreError
 from trainfeed.files import storage_error
 from trainfeed.files.stores.file_system import (
@@ -266,24 +265,11 @@ os.register_at_fork(before=_connect.cache_clear)
 
 def _call(function: Callable[..., T], *arguments: Any) -> T:
     """Call a function of the client in a thread; return or raise its result by the deadline."""
-    answers: SimpleQueue[tuple[T | None, BaseException | None]] = SimpleQueue()
-
-    def run() -> None:
-        try:
-            answers.put((function(*arguments), None))
-        except BaseException as error:  # noqa: BLE001 - a panic of the client is no Exception
-            answers.put((None, error))
-
-    # A daemon thread: one whose answer never comes must not keep the process alive.
-    threading.Thread(target=run, name="hdfs-call", daemon=True).start()
     try:
-        value, error = answers.get(timeout=_DEADLINE_S)
-    except Empty:
+        return answer_within(_DEADLINE_S, function, *arguments)
+    except TimeoutError:
         _connect.cache_clear()  # the next call makes a new connection
-        raise TimeoutError(f"no answer within {_DEADLINE_S:.0f} s") from None
-    if error is not None:
-        raise error if isinstance(error, Exception) else RuntimeError(str(error))
-    return value  # type: ignore[return-value]  # set whenever there is no error
+        raise
 
 
 @contextmanager

@@ -7,11 +7,12 @@ this process loads, and every request ends in time.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import parse_qsl, quote, urlencode
 
 from trainfeed.core import canonical_json
 from trainfeed.core.printable_text import printable, without_secrets
@@ -33,6 +34,10 @@ if TYPE_CHECKING:
 _OF_REST: Final = ("warehouse", "credential", "scope")
 _OF_DATABASE: Final = ("url", "catalog", "username", "password")
 _SCOPE: Final = "catalog"
+# An account in a URL, as SQLAlchemy finds it: a password may have any character but ``@``.
+_ACCOUNT: Final = re.compile(r"[^:/]+://[^:/]*(:[^@]*)?@")
+# What drivers of databases take as one in the query.
+_IN_QUERY: Final = frozenset({"user", "username", "uid", "password", "passwd", "pwd"})
 _REMEDY: Final = (
     "correct it in the file of TRAINFEED_CATALOGS, in Airflow in the extras of the connection;"
     " nothing was read or published"
@@ -97,8 +102,8 @@ def catalog_of(
         " connection; nothing was read or published"
     )
     found = dict(named_settings(catalogs, connection, "catalogue", advice))
-    scheme = urlsplit(str(found.get("url", ""))).scheme
-    if scheme in {"http", "https", ""}:
+    scheme, is_url, _ = str(found.get("url", "")).partition("://")
+    if not is_url or scheme.lower() in {"http", "https"}:
         own: dict[str, Any] = {name: found.pop(name) for name in _OF_REST if name in found}
         _require_texts(own, connection)
         http = HttpSettings.of(found, connection, _REMEDY)
@@ -132,8 +137,8 @@ def _database(found: Mapping[str, Any], connection: str) -> DatabaseCatalog:
     if unknown := sorted(found.keys() - set(_OF_DATABASE)):
         raise _refusal(f"only {', '.join(_OF_DATABASE)}, got {', '.join(unknown)}", connection)
     _require_texts(found, connection)
-    url = urlsplit(found["url"])
-    if url.username or url.password or "@" in url.netloc:
+    query = parse_qsl(found["url"].partition("?")[2])
+    if _ACCOUNT.match(found["url"]) or any(name.lower() in _IN_QUERY for name, _ in query):
         raise _refusal("url without credentials, which are username and password", connection)
     if ("username" in found) != ("password" in found):
         raise _refusal("username with password", connection)
@@ -167,10 +172,12 @@ def open_table(
         StorageError: The metadata cannot be read.
     """
     found = catalog_of(catalogs, connection)
-    # Not at the top: it brings a client library, which builds without a table do without.
-    from trainfeed.sources.iceberg_tables import IcebergTable, metadata_place
+    # Not at the top: they bring client libraries, which builds without a table do without.
+    from trainfeed.sources.iceberg_tables import IcebergTable
 
     if isinstance(found, DatabaseCatalog):
+        from trainfeed.sources.sql_catalogs import metadata_place
+
         uri = metadata_place(found.url, found.username, found.password, found.catalog, table)
         return IcebergTable.of_file(table, uri)
     server = _Server(connection, found)

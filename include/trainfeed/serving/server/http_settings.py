@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Self
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from trainfeed.errors import ConfigError
 from trainfeed.serving.server.access import client_context
@@ -120,10 +120,8 @@ def _check(found: Mapping[str, Any], connection: str, remedy: str) -> None:
     for name in _TEXTS:
         if name in found and (not isinstance(found[name], str) or not found[name].isprintable()):
             raise refuse(f"{name} as a text without control characters")
-    url = urlsplit(found.get("url", ""))
-    # A password with a slash ends what is read as the host.
-    is_plain = not (url.query or url.fragment or url.username or url.password or "@" in url.path)
-    if url.scheme not in {"http", "https"} or not url.hostname or not is_plain:
+    url = _plain_url(found.get("url", ""))
+    if url is None or url.hostname is None:
         raise refuse("url as http://host[:port][/path] or https://…, without credentials")
     if ("username" in found) != ("password" in found) or {"token", "username"} <= found.keys():
         raise refuse("token, or username with password")
@@ -135,3 +133,16 @@ def _check(found: Mapping[str, Any], connection: str, remedy: str) -> None:
     is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
     if not is_number or not math.isfinite(seconds) or not 0 < seconds <= _MOST_S:
         raise refuse(f"timeout_s as seconds above 0, at most {_MOST_S:g}")
+
+
+def _plain_url(text: str) -> SplitResult | None:
+    """Return the parts of the URL of a server; None if it is none, or has more than its address."""
+    try:
+        url = urlsplit(text)
+        port = url.port
+    except ValueError:
+        return None
+    # A password with a slash ends what is read as the host.
+    is_plain = not (url.query or url.fragment or url.username or url.password or "@" in url.path)
+    is_one = url.scheme in {"http", "https"} and bool(url.hostname) and port != 0
+    return url if is_one and is_plain else None

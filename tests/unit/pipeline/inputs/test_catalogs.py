@@ -157,7 +157,14 @@ def test_another_server_is_told_as_one(server):
         ({"url": "https://c.example", "py-catalog-impl": "os.system"}, "only url"),
         ({"url": "https://c.example", "warehouse": 3}, "warehouse as a text"),
         ({"warehouse": "w"}, "url as http"),
+        ({"url": "https://[c.example"}, "url as http"),
+        ({"url": "https://c.example:54x2"}, "url as http"),
         ({"url": f"postgresql://u:{SECRET}@h/db"}, "without credentials"),
+        ({"url": f"postgresql://u:a/{SECRET}@h/db"}, "without credentials"),
+        ({"url": f"postgresql://u:a#?{SECRET}@h/db"}, "without credentials"),
+        ({"url": f"postgresql://[{SECRET}@h/db"}, "without credentials"),
+        ({"url": f"postgresql://h/db?user=u&password={SECRET}"}, "without credentials"),
+        ({"url": f"mysql+pymysql://h/db?charset=utf8&Passwd={SECRET}"}, "without credentials"),
         ({"url": "postgresql://h/db", "password": SECRET}, "username with password"),
         ({"url": "sqlite:////c.db", "warehouse": "w"}, "only url, catalog"),
         ({"url": "sqlite:////c.db", "copied": "/etc"}, "only url, catalog"),
@@ -167,6 +174,13 @@ def test_wrong_settings_are_named_without_their_values(settings, message):
     with pytest.raises(ConfigError, match=message) as caught:
         catalog_of({"lake": settings}, "lake")
     assert SECRET not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "url", ["postgresql://h:5432/db?host=/tmp/a%40b", "sqlite:////lake/a@b/c.db", "sqlite:///c.db"]
+)
+def test_what_only_looks_like_credentials_is_taken(url):
+    assert catalog_of({"lake": {"url": url}}, "lake").url == url
 
 
 def test_a_catalogue_that_no_settings_name_says_where_they_belong():
@@ -220,5 +234,9 @@ def test_the_check_of_connections_has_a_line_for_a_catalogue(tmp_path):
     project.catalog().drop_table(NAME)
     found = line(project.env)
     assert (found.is_ok, NAME in found.message) == (False, True)
+    wrong = {"url": f"postgresql://u:{SECRET}@h/db?sslpassword={SECRET}"}
+    found = line(replace(project.env, catalogs={"catalog_default": wrong}))
+    assert (found.is_ok, found.connection.place) == (False, "postgresql://u:***@h/db")
+    assert SECRET not in str(found.to_json())
     found = line(replace(project.env, catalogs={}))
     assert (found.is_ok, "TRAINFEED_CATALOG " in found.message) == (False, True)

@@ -128,6 +128,8 @@ def test_credentials_are_shown_to_the_registry_and_nobody_else(client):
     [
         ({}, "url as http://host"),
         ({"url": "registry:8081"}, "url as http://host"),
+        ({"url": "http://[registry"}, "url as http://host"),
+        ({"url": "http://registry:80x1"}, "url as http://host"),
         ({"url": "http://u:p@registry"}, "without credentials"),
         ({"url": "https://r", "user": "u"}, "only url, token"),
         ({"url": "https://r", "token": 5}, "token as a text"),

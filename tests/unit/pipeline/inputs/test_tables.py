@@ -2,6 +2,7 @@
 
 import json
 import os
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -20,6 +21,7 @@ from tests.unit.pipeline.log_project import DAY
 from trainfeed.errors import (
     ConfigError,
     FormatError,
+    NotFoundError,
     OffsetOutOfRangeError,
     SourceMissingError,
     SourceReplacedError,
@@ -440,6 +442,55 @@ def test_damage_of_a_file_and_of_metadata_is_an_error_with_its_place(tmp_path):
     manifest.write_bytes(manifest.read_bytes()[:300])
     with pytest.raises(FormatError, match="metadata of table"):
         project.build()
+
+
+@pytest.mark.parametrize("kind", ["snap-*.avro", "*-m0.avro"])
+def test_a_manifest_that_is_gone_is_named_and_leaves_the_version(tmp_path, kind):
+    """As when the snapshot is expired between the answer of the catalogue and the plan."""
+    project = make_table_project(tmp_path, counts=(40,))
+    project.build()
+    next((project.path / "lake").rglob(kind)).unlink()
+    assert project.build()["verdict"] == "identical"
+    number = project.table().current_snapshot().snapshot_id
+    for again in (project.elsewhere("other").build, lambda: project.build(rebuild="again")):
+        with pytest.raises(SourceReplacedError, match=rf"{NAME}, snapshot {number}, got none"):
+            again()
+
+
+def test_metadata_that_is_gone_is_named_with_its_table(tmp_path):
+    project = make_table_project(tmp_path, counts=(40,))
+    path = Path(project.table().metadata_location.removeprefix("file://"))
+    path.unlink()
+    with pytest.raises(NotFoundError, match=f"metadata of table {NAME} at .*{path}.*run again"):
+        project.build()
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "variant",
+        {"type": "list", "element-id": 91, "element": "variant", "element-required": False},
+        {"type": "map", "key-id": 91, "key": "int", "value-id": 92, "value": "variant"},
+        {"type": "struct", "fields": [{"id": 91, "name": "type", "type": "variant"}]},
+    ],
+)
+def test_a_column_of_variants_is_left_out_or_refused_by_its_name(tmp_path, kind):
+    project = make_table_project(tmp_path)
+    path = Path(project.table().metadata_location.removeprefix("file://"))
+    found = json.loads(path.read_text())
+    fields = found["schemas"][-1]["fields"]
+    fields.append({"id": 90, "name": "variant", "type": kind, "required": False})
+    if isinstance(kind, dict) and kind["type"] == "map":
+        kind["value-required"] = False
+    if isinstance(kind, dict) and kind["type"] == "struct":
+        kind["fields"][0]["required"] = False
+    found |= {"format-version": 3, "last-column-id": 92, "next-row-id": 140}
+    path.write_text(json.dumps(found))
+    with pytest.raises(ConfigError, match=r"columns \['variant'\] of table .*the other columns"):
+        project.build()
+    project.edit("bytes_per_record: 16", "bytes_per_record: 16, columns: [value, copies, name]")
+    project.build()
+    assert len(samples(project)) == 112
 
 
 def test_a_length_that_a_manifest_makes_up_is_refused_at_once(tmp_path):
