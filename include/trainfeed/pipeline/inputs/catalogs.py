@@ -8,6 +8,7 @@ this process loads, and every request ends in time.
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -253,8 +254,9 @@ class _Server:
         self, method: str, path: str, body: bytes = b"", headers: Mapping[str, str] | None = None
     ) -> Reply:
         sent = {**self._headers, **(headers or {})}
+        until = time.monotonic() + self._settings.http.timeout_s
         try:
-            return self._server.ask(method, path, body=body, headers=sent)
+            return self._server.ask(method, path, body=body, headers=sent, until=until)
         except NoAnswerError as error:
             text = f"{self._who} ({self._server.url}) gives no answer: {error}; {_NOTHING}"
             if error.wait_s is None:

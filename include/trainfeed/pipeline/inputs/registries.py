@@ -6,6 +6,7 @@ connections that all clients of trainfeed have, and no client library: two reque
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any, Final
@@ -75,6 +76,7 @@ class SchemaRegistry:
     def __init__(self, name: str, settings: HttpSettings) -> None:
         self._name = name
         self._headers = {"Accept": "application/json", **settings.authorization()}
+        self._timeout_s = settings.timeout_s
         self._server = Connections(settings.url, settings.tls(), answer_seconds=settings.timeout_s)
 
     def schema(self, number: int) -> WriterSchema | None:
@@ -136,8 +138,9 @@ class SchemaRegistry:
         return f"schema registry {self._name!r}"
 
     def _ask(self, path: str) -> Reply:
+        until = time.monotonic() + self._timeout_s
         try:
-            return self._server.ask("GET", path, headers=self._headers)
+            return self._server.ask("GET", path, headers=self._headers, until=until)
         except NoAnswerError as error:
             text = f"{self._who} ({self._server.url}) gives no answer: {error}; {_KEPT}"
             if error.wait_s is None:

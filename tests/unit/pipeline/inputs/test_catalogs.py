@@ -6,11 +6,11 @@ asked.
 
 import json
 import sqlite3
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -33,6 +33,7 @@ class Server:
     def __init__(self, project):
         self.asked = []
         self.status = 200
+        self.pause_s = 0.0
         outer = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -58,7 +59,13 @@ class Server:
         request.send_response(status)
         request.send_header("Content-Length", str(len(data)))
         request.end_headers()
-        request.wfile.write(data)
+        if not self.pause_s:
+            request.wfile.write(data)
+            return
+        with suppress(OSError):
+            for byte in data:
+                request.wfile.write(bytes([byte]))
+                Event().wait(self.pause_s)
 
     def _found(self, path, body, account):
         if self.status != 200:
@@ -138,6 +145,14 @@ def test_a_server_that_is_away_is_another_try_and_published_versions_stay(server
     server.close()
     with pytest.raises(SourceUnreachableError, match="gives no answer"):
         project.build(rebuild="again")
+
+
+def test_an_answer_that_trickles_ends_in_time(server):
+    """Each byte comes within the time of a request, all of them together do not."""
+    catalogs = rest(server, timeout_s=0.3).env.catalogs
+    server.pause_s = 0.05
+    with pytest.raises(SourceUnreachableError, match="did not end in time"):
+        open_table(catalogs, "catalog_default", NAME)
 
 
 def test_another_server_is_told_as_one(server):

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import time
 
 import pytest
 
@@ -23,7 +24,8 @@ class Answers:
         assert (context, answer_seconds) == (None, 10.0)
         return self
 
-    def ask(self, method, path, *, headers):
+    def ask(self, method, path, *, headers, until):
+        assert 5 < until - time.monotonic() <= 10
         self.headers.append(headers)
         answer = self.answers[path]
         if isinstance(answer, Exception):
