@@ -345,13 +345,16 @@ def checked_address(url: str) -> str:
     Raises:
         ConfigError: The address has another form, or would send a token unencrypted.
     """
-    parts = urlsplit(url)
+    other = ConfigError("expected the address of a server as https://HOST[:PORT], got another one")
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        raise other from None
     # A user without a password, or a password with a slash, which ends what is read as the host.
     has_user = parts.username is not None or "@" in parts.path
-    if parts.scheme not in ("http", "https") or not parts.hostname or has_user:
-        raise ConfigError(
-            "expected the address of a server as https://HOST[:PORT], got another one"
-        )
+    if parts.scheme not in ("http", "https") or not parts.hostname or has_user or port == 0:
+        raise other
     if parts.scheme == "http" and not is_loopback(parts.hostname):
         raise ConfigError(
             f"expected https:// for {parts.hostname}, which is another machine, got http://;"

@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.pipeline.conftest import project
+from tests.unit.pipeline.inputs.avro_clicks import of_avro
 from trainfeed.core.config import KafkaSettings
 from trainfeed.errors import StorageError
 from trainfeed.files.stores import Location
@@ -83,6 +84,19 @@ def test_a_topic_that_is_missing_is_named(project):
     project.edit("topic: clicks", "topic: klicks")
     found = answer_of(project.env, "kafka_default")
     assert (found.is_ok, "expected recorded topic 'klicks'" in found.message) == (False, True)
+
+
+def test_a_password_in_the_url_of_a_server_is_refused_and_not_shown(project):
+    of_avro(project)
+    project.edit(
+        "seed: 7", 'seed: 7\ntrain: {entry: "preprocess:clicks", tracking: {mlflow: tracker}}'
+    )
+    wrong = {"url": f"https://me:{SECRET}@h/x?token={SECRET}"}
+    env = replace(project.env, registries={"registry_default": wrong}, trackers={"tracker": wrong})
+    for name in ("registry_default", "tracker"):
+        found = answer_of(env, name)
+        assert (found.is_ok, found.connection.place) == (False, "https://me:***@h/x")
+        assert SECRET not in str(found.to_json())
 
 
 def test_a_connection_of_several_data_sets_is_asked_once(project, tmp_path):

@@ -60,6 +60,12 @@ def test_an_address_with_a_user_is_refused_and_not_shown(access, user):
     assert "can" not in str(refused.value)
 
 
+@pytest.mark.parametrize("address", ["https://[::1", "https://127.0.0.1:54x2", "https://h:99999"])
+def test_an_address_that_is_none_is_refused(access, address):
+    with pytest.raises(ConfigError, match="expected the address of a server"):
+        Client(address, access)
+
+
 @pytest.mark.parametrize(
     "answer", [sized(b"x" * 9), chunked(b"x" * 4, b"x" * 5), OK + b"\r\n" + b"x" * 9]
 )
