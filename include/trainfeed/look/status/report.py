@@ -96,7 +96,8 @@ class DatasetStatus(
 
     Attributes:
         dataset: Name of the data set.
-        intervals: Every interval that is over, and those that were asked for, in order of time.
+        intervals: Of a range, the intervals that start in it; else every interval that is over;
+            with the holes and decisions there, in order of time.
         asked: The range that was asked for, or None.
         complete_up_to: The largest time up to which every interval is published, without a recorded
             or found loss; None if the first interval is not.
@@ -209,8 +210,9 @@ def dataset_status(
         datasets: The folder of specifications; None to use the recorded schedule.
         attempts: The attempts in the work folder.
         now: Aware UTC time.
-        span: The intervals to return; None for all that are over. The time up to which all is in
-            is always that of the whole data set.
+        span: The range whose intervals are returned, with the holes and decisions that reach into
+            it; None for all that are over. The time up to which all is in is always that of the
+            whole data set.
 
     Raises:
         FormatError: There is no specification, and the recorded schedule is damaged.
@@ -222,8 +224,7 @@ def dataset_status(
     first = None if expected.schedule is None else int(expected.schedule.first.timestamp())
     strict, decided, held = complete_up_to(intervals, first)
     if span is not None:
-        begin, end = int(span.start.timestamp()), span.end.timestamp()
-        intervals = [each for each in intervals if begin <= each.start < end]
+        intervals = [each for each in intervals if found.is_asked(each, span)]
     return DatasetStatus(
         dataset=folder.name,
         intervals=tuple(intervals),
@@ -268,6 +269,19 @@ class _Evidence:
             self._versions, {name: each.published for name, each in self._found.items()}
         )
         self._unread = unread_offsets(self._versions)
+        self._fitting: dict[str, Interval] = {}
+
+    def is_asked(self, row: IntervalStatus, span: TimeRange) -> bool:
+        """Return whether a row of ``intervals`` belongs to a range.
+
+        An interval does if it starts there, as for readers; a hole or a decision into which no
+        interval of the schedule fits does with any part of it.
+        """
+        start, end = _time(row.start), _time(row.end)
+        fits = self._fitting.get(row.interval) == Interval(start, end, row.interval)
+        if fits or row.generation is not None:
+            return start in span
+        return start < span.end and span.start < end
 
     def doubts(self) -> Iterator[str]:
         """Yield what the answer does not cover."""
@@ -299,12 +313,12 @@ class _Evidence:
             )
             if is_due and is_judged and not is_published:
                 yield self._absent(each)
-        fitting = {each.name: each for each in left.intervals}
-        yield from _decided(left, fitting)
+        self._fitting = {each.name: each for each in left.intervals}
+        yield from _decided(left, self._fitting)
         for start, end in left.pieces:
             if end < limit:  # the interval with the other pieces is over
                 yield self._hole(start, end)
-        yield from self._beyond(published, fitting)
+        yield from self._beyond(published)
 
     def _uncovered(self, published: Times, limit: datetime) -> Uncovered:
         schedule = self._expected.schedule
@@ -341,12 +355,10 @@ class _Evidence:
         )
         return _row(name, Judgement("missing", reason, None), _seconds(start), _seconds(end))
 
-    def _beyond(
-        self, published: Times, fitting: Mapping[str, Interval]
-    ) -> Iterator[IntervalStatus]:
+    def _beyond(self, published: Times) -> Iterator[IntervalStatus]:
         """Yield the intervals that had versions beyond all others and the schedule of today."""
         for name, found in self._found.items():
-            if found.generation is None and name not in fitting:
+            if found.generation is None and name not in self._fitting:
                 start, end = (_time(each) for each in self._span_of(name))
                 is_beyond = any(None in published.around(*p) for p in published.rest(start, end))
                 if is_beyond and gone_of(self._folder, name, found.names) is not None:

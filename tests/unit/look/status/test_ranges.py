@@ -1,0 +1,38 @@
+"""The status of a range: what belongs to it, and ranges of which there is nothing to tell."""
+
+from datetime import UTC, datetime
+from itertools import islice
+
+from tests.unit.look.status.published import publish
+from trainfeed.core.intervals import Schedule
+from trainfeed.versions import record_schedule
+
+NOW = datetime(2026, 1, 5, 6, tzinfo=UTC)
+
+
+def told(found):
+    return {each.interval: each.state for each in found.intervals}
+
+
+def test_a_hole_that_begins_before_the_range_and_reaches_into_it_is_told(days):
+    hours = Schedule("@hourly", datetime(2026, 1, 1, tzinfo=UTC))
+    for each in islice(hours.intervals(), 20):
+        publish(days.folder, each)
+    mornings = Schedule("0 5 * * *", datetime(2026, 1, 2, 5, tzinfo=UTC))
+    record_schedule(days.folder, mornings)
+    for each in islice(mornings.intervals(), 2):
+        publish(days.folder, each)
+    found = days.status(NOW, "2026-01-02/2026-01-03")
+    hole = "2026-01-01T20/2026-01-02T04"
+    assert told(found) == {
+        hole: "missing",
+        "2026-01-02": "published",
+        "2026-01-03": "published",
+    }
+    assert not found.is_in_order
+    assert told(days.status(NOW, "2026-01-03")) == {"2026-01-03": "published"}
+    assert hole not in told(days.status(NOW, "2026-01-01T00/2026-01-01T19"))
+
+
+def test_an_interval_that_begins_before_the_range_is_not_asked_for(days):
+    assert told(days.status(NOW, "2026-01-01T12/2026-01-02T12")) == {"2026-01-02": "missing"}
