@@ -16,6 +16,7 @@ from trainfeed.core.intervals import (
     Schedule,
     TimeRange,
     format_time,
+    intervals_in,
     parse_range,
     parse_time,
     range_text,
@@ -215,6 +216,7 @@ def dataset_status(
             whole data set.
 
     Raises:
+        WindowError: No interval starts in ``span``, and no hole or decision reaches into it.
         FormatError: There is no specification, and the recorded schedule is damaged.
         StorageError: The publication root refused or failed.
     """
@@ -225,6 +227,8 @@ def dataset_status(
     strict, decided, held = complete_up_to(intervals, first)
     if span is not None:
         intervals = [each for each in intervals if found.is_asked(each, span)]
+        if not intervals:
+            raise _nothing_in(folder, expected.schedule, span)
     return DatasetStatus(
         dataset=folder.name,
         intervals=tuple(intervals),
@@ -234,6 +238,19 @@ def dataset_status(
         held_back_by=held,
         doubts=tuple(found.doubts()),
         local=_local(expected.schedule, intervals),
+    )
+
+
+def _nothing_in(folder: DatasetFolder, schedule: Schedule | None, span: TimeRange) -> WindowError:
+    """Return why a range has no rows: an empty table would be in order."""
+    if schedule is not None:
+        try:
+            intervals_in(schedule, span)
+        except WindowError as error:
+            return error
+    return WindowError(
+        f"expected a range in which an interval of data set {folder.name!r} starts, {span.both} has"
+        f" none; trainfeed status {folder.name} lists them all"
     )
 
 

@@ -3,8 +3,11 @@
 from datetime import UTC, datetime
 from itertools import islice
 
+import pytest
+
 from tests.unit.look.status.published import publish
 from trainfeed.core.intervals import Schedule
+from trainfeed.errors import WindowError
 from trainfeed.versions import record_schedule
 
 NOW = datetime(2026, 1, 5, 6, tzinfo=UTC)
@@ -36,3 +39,25 @@ def test_a_hole_that_begins_before_the_range_and_reaches_into_it_is_told(days):
 
 def test_an_interval_that_begins_before_the_range_is_not_asked_for(days):
     assert told(days.status(NOW, "2026-01-01T12/2026-01-02T12")) == {"2026-01-02": "missing"}
+
+
+@pytest.mark.parametrize("asked", ["2026-01-02T06/2026-01-02T12", "2025-12-30"])
+def test_a_range_in_which_no_interval_starts_is_refused(days, asked):
+    with pytest.raises(WindowError, match=f"no interval of the schedule .* starts in {asked}"):
+        days.status(NOW, asked)
+
+
+def test_a_range_behind_the_last_version_is_refused_without_a_schedule(days):
+    publish(days.folder, days.first(1)[0])
+    days.folder.schedule.unlink()
+    assert told(days.status(NOW, "2026-01-01")) == {"2026-01-01": "published"}
+    with pytest.raises(WindowError, match="2026-01-03 has none"):
+        days.status(NOW, "2026-01-03")
+
+
+def test_hours_of_a_day_that_was_published_as_a_whole_are_refused(days):
+    (day,) = days.first(1)
+    publish(days.folder, day)
+    record_schedule(days.folder, Schedule("@hourly", day.start))
+    with pytest.raises(WindowError, match="2026-01-01T06 has none"):
+        days.status(NOW, "2026-01-01T06")
