@@ -11,6 +11,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from trainfeed.core.intervals import (
+    MAX_INTERVALS,
     Interval,
     Schedule,
     TimeRange,
@@ -35,8 +36,6 @@ if TYPE_CHECKING:
 # Start and end, aware UTC.
 Span: TypeAlias = tuple[datetime, datetime]
 
-# More than ten years of hours; a longer list would take too long to make.
-_MAX_INTERVALS: Final = 100_000
 # So many units of its name, as days, an interval is looked for behind its name if it was built
 # once; one that has only plans, of which there are few, at any later time.
 _MOST_UNITS: Final = 100
@@ -113,7 +112,7 @@ def uncovered(
     span: Span,
     *,
     find_skip: Callable[[str], Skip | None] | None = None,
-    most: int | None = _MAX_INTERVALS,
+    most: int | None = MAX_INTERVALS,
 ) -> Uncovered:
     """Return what published versions do not cover of a span, and the decisions about it.
 

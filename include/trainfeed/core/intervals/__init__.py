@@ -8,6 +8,7 @@ from trainfeed.core.lazy_faces import on_demand
 
 if TYPE_CHECKING:
     from trainfeed.core.intervals.schedule import (
+        MAX_INTERVALS,
         Interval,
         Schedule,
         TimeRange,
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from trainfeed.core.intervals.zones import ZoneRules, zone_release, zone_rules
 
 __all__ = [
+    "MAX_INTERVALS",
     "PRESETS",
     "Interval",
     "Schedule",

@@ -253,7 +253,7 @@ _MONTH: Final = re.compile(r"[0-9]{4}-[0-9]{2}")
 _DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _HAS_OFFSET: Final = re.compile(r"[T ].*(Z|[+-][0-9:]+)$")
 # More than ten years of hours; a longer list would take too long to make.
-_MAX_INTERVALS: Final = 100_000
+MAX_INTERVALS: Final = 100_000
 _SMALLEST: Final = timedelta(microseconds=1)
 _MIDNIGHT: Final = datetime(1970, 1, 1, tzinfo=UTC)
 # Lengths of the smallest parts of an end, and how the ends are written.
@@ -326,9 +326,9 @@ def intervals_in(schedule: Schedule, span: TimeRange) -> list[Interval]:
     """
     found: list[Interval] = []
     for interval in schedule.intervals(span.start, span.end - _SMALLEST):
-        if len(found) == _MAX_INTERVALS:
+        if len(found) == MAX_INTERVALS:
             raise WindowError(
-                f"expected at most {_MAX_INTERVALS} intervals, {span.both} has more; ask for a"
+                f"expected at most {MAX_INTERVALS} intervals, {span.both} has more; ask for a"
                 " shorter range"
             )
         found.append(interval)

@@ -6,12 +6,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from itertools import pairwise
+from itertools import islice, pairwise, takewhile
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from trainfeed.core.canonical_json import JsonFields
 from trainfeed.core.intervals import (
+    MAX_INTERVALS,
     Interval,
     Schedule,
     TimeRange,
@@ -216,11 +217,14 @@ def dataset_status(
             whole data set.
 
     Raises:
-        WindowError: No interval starts in ``span``, and no hole or decision reaches into it.
+        WindowError: No interval starts in ``span``, and no hole or decision reaches into it; or it
+            ends more than 100,000 intervals from now.
         FormatError: There is no specification, and the recorded schedule is damaged.
         StorageError: The publication root refused or failed.
     """
     expected = expected_of(folder, datasets)
+    if span is not None and expected.schedule is not None:
+        _require_near(expected.schedule, span, now)
     found = _Evidence(folder, expected, attempts, now)
     intervals = sorted(found.intervals(span), key=lambda each: (each.start, each.end))
     first = None if expected.schedule is None else int(expected.schedule.first.timestamp())
@@ -239,6 +243,16 @@ def dataset_status(
         doubts=tuple(found.doubts()),
         local=_local(expected.schedule, intervals),
     )
+
+
+def _require_near(schedule: Schedule, span: TimeRange, now: datetime) -> None:
+    """Refuse a range up to whose end a list of intervals would take too long to make."""
+    following = takewhile(lambda each: each.start < span.end, schedule.intervals(now))
+    if next(islice(following, MAX_INTERVALS, None), None) is not None:
+        raise WindowError(
+            f"expected a range that ends at most {MAX_INTERVALS} intervals from now on, {span.both}"
+            " ends later; ask for an earlier one"
+        )
 
 
 def _nothing_in(folder: DatasetFolder, schedule: Schedule | None, span: TimeRange) -> WindowError:

@@ -1,13 +1,14 @@
 """The status of a range: what belongs to it, and ranges of which there is nothing to tell."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from itertools import islice
 
 import pytest
 
 from tests.unit.look.status.published import publish
-from trainfeed.core.intervals import Schedule
+from trainfeed.core.intervals import Schedule, parse_range
 from trainfeed.errors import WindowError
+from trainfeed.look.status import report
 from trainfeed.versions import record_schedule
 
 NOW = datetime(2026, 1, 5, 6, tzinfo=UTC)
@@ -61,3 +62,18 @@ def test_hours_of_a_day_that_was_published_as_a_whole_are_refused(days):
     record_schedule(days.folder, Schedule("@hourly", day.start))
     with pytest.raises(WindowError, match="2026-01-01T06 has none"):
         days.status(NOW, "2026-01-01T06")
+
+
+def test_a_range_that_ends_very_far_in_the_future_is_refused_and_not_listed(days, monkeypatch):
+    monkeypatch.setattr(report, "MAX_INTERVALS", 3)
+    assert len(days.status(NOW, "2026-01-07").intervals) == 1
+    monkeypatch.setattr(report, "uncovered", None)
+    with pytest.raises(WindowError, match=r"at most 3 .* 2206-05-01 ends later"):
+        days.status(NOW, "2206-05-01")
+
+
+def test_a_range_over_a_long_past_is_as_long_as_it_is(days, monkeypatch):
+    monkeypatch.setattr(report, "MAX_INTERVALS", 3)
+    now = parse_range("2026-02-01").start
+    assert len(days.status(now, "2026-01").intervals) == 31
+    assert len(days.status(now + timedelta(days=1)).intervals) == 32
