@@ -300,6 +300,7 @@ class _Evidence:
             self._versions, {name: each.published for name, each in self._found.items()}
         )
         self._unread = unread_offsets(self._versions)
+        self._spans = list(self._spans_of_versions())
         self._fitting: dict[str, Interval] = {}
 
     def is_asked(self, row: IntervalStatus, span: TimeRange) -> bool:
@@ -331,7 +332,7 @@ class _Evidence:
             if found.generation is not None:
                 yield self._published(name, found)
         limit = self._now if span is None else max(self._now, span.end)
-        published = Times((_time(facts.start), _time(facts.end)) for _, facts in self._versions)
+        published = Times(self._spans)
         left = self._uncovered(published, limit)
         skipped = {each.interval: each for each in left.skipped}
         still_open = {each.name for each in left.open_intervals}
@@ -351,13 +352,23 @@ class _Evidence:
                 yield self._hole(start, end)
         yield from self._beyond(published)
 
+    def _spans_of_versions(self) -> Iterator[tuple[datetime, datetime]]:
+        """Yield the span of every version; of a damaged one that which its name tells."""
+        for _, facts in self._versions:
+            yield _time(facts.start), _time(facts.end)
+        for name, found in self._found.items():
+            if found.generation is not None and found.facts is None:
+                start, end = self._span_of(name)
+                if start < end:
+                    yield _time(start), _time(end)
+
     def _uncovered(self, published: Times, limit: datetime) -> Uncovered:
         schedule = self._expected.schedule
-        times = [_time(facts.start) for _, facts in self._versions]
+        starts = [start for start, _ in self._spans]
         if schedule is not None:
-            begin, end = min([schedule.first, *times]), limit
-        elif times:
-            begin, end = min(times), _time(max(facts.end for _, facts in self._versions))
+            begin, end = min([schedule.first, *starts]), limit
+        elif starts:
+            begin, end = min(starts), max(end for _, end in self._spans)
         else:
             return Uncovered()
         return uncovered(

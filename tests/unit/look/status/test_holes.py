@@ -1,0 +1,45 @@
+"""Holes between versions: what was there before counts as what became of it, and not as missing."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from tests.unit.look.status.published import publish
+from trainfeed.core.intervals import Schedule
+from trainfeed.versions import record_schedule
+
+NOW = datetime(2026, 1, 5, 6, tzinfo=UTC)
+EARLIER = "2026-01-02"
+
+
+def told(found):
+    return {each.interval: each.state for each in found.intervals}
+
+
+@pytest.fixture(params=["three days", "none"])
+def changed(days, request):
+    """Days 1 to 4; today's schedule is of every third day from the fourth on, or not known."""
+    for each in days.first(4):
+        publish(days.folder, each)
+    if request.param == "none":
+        days.folder.schedule.unlink()
+    else:
+        record_schedule(days.folder, Schedule("0 0 */3 * *", datetime(2026, 1, 4, tzinfo=UTC)))
+    return days
+
+
+def test_a_damaged_version_of_an_earlier_schedule_is_damaged_and_no_hole(changed):
+    (changed.folder.version(EARLIER, 1) / "MANIFEST.json").write_text("{}")
+    found = changed.status(NOW)
+    assert told(found)[EARLIER] == "damaged"
+    assert [each.interval for each in found.intervals].count(EARLIER) == 1
+    assert "accept-hole" not in str(found)
+    assert "missing" not in found.counts
+
+
+def test_a_damaged_version_at_the_end_leaves_the_hole_before_it(changed):
+    (changed.folder.version("2026-01-04", 1) / "MANIFEST.json").write_text("{}")
+    (changed.folder.interval("2026-01-03")).rename(changed.root / "gone")
+    found = told(changed.status(NOW))
+    assert found["2026-01-03"] == "missing"
+    assert found["2026-01-04"] == "damaged"
