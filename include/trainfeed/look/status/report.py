@@ -344,13 +344,17 @@ class _Evidence:
                 each.name in self._found and self._found[each.name].generation is not None
             )
             if is_due and is_judged and not is_published:
-                yield self._absent(each)
+                yield self._absent(each, self._gone_of(each.name))
         self._fitting = {each.name: each for each in left.intervals}
         yield from _decided(left, self._fitting)
-        for start, end in left.pieces:
-            if end < limit:  # the interval with the other pieces is over
+        # The interval with the other pieces is not over.
+        pieces = [piece for piece in left.pieces if piece[1] < limit]
+        hidden = list(self._unfit(published, Times(pieces)))
+        yield from hidden
+        told = Times((_time(each.start), _time(each.end)) for each in hidden)
+        for piece in pieces:
+            for start, end in told.rest(*piece):
                 yield self._hole(start, end)
-        yield from self._beyond(published)
 
     def _spans_of_versions(self) -> Iterator[tuple[datetime, datetime]]:
         """Yield the span of every version; of a damaged one that which its name tells."""
@@ -397,14 +401,16 @@ class _Evidence:
         )
         return _row(name, Judgement("missing", reason, None), _seconds(start), _seconds(end))
 
-    def _beyond(self, published: Times) -> Iterator[IntervalStatus]:
-        """Yield the intervals that had versions beyond all others and the schedule of today."""
+    def _unfit(self, published: Times, holes: Times) -> Iterator[IntervalStatus]:
+        """Yield what had versions, in holes or beyond all others, and fits no schedule of today."""
         for name, found in self._found.items():
             if found.generation is None and name not in self._fitting:
                 start, end = (_time(each) for each in self._span_of(name))
                 is_beyond = any(None in published.around(*p) for p in published.rest(start, end))
-                if is_beyond and gone_of(self._folder, name, found.names) is not None:
-                    yield self._absent(Interval(start, end, name))
+                is_in_hole = holes.rest(start, end) != [(start, end)]
+                gone = self._gone_of(name) if is_beyond or is_in_hole else None
+                if gone is not None:
+                    yield self._absent(Interval(start, end, name), gone)
 
     def _published(self, name: str, found: FoundInterval) -> IntervalStatus:
         facts = found.facts
@@ -427,9 +433,11 @@ class _Evidence:
         judged = judged._replace(reason=reason)
         return _row(name, judged, facts.start, facts.end, found.generation, facts.samples)
 
-    def _absent(self, interval: Interval) -> IntervalStatus:
-        found = self._found.get(interval.name)
-        gone = None if found is None else gone_of(self._folder, interval.name, found.names)
+    def _gone_of(self, name: str) -> Gone | None:
+        found = self._found.get(name)
+        return None if found is None else gone_of(self._folder, name, found.names)
+
+    def _absent(self, interval: Interval, gone: Gone | None) -> IntervalStatus:
         absent = self._evidence(interval, gone)
         judged = judge_absent(absent, self._expected.at(absent.end), self._now)
         return _row(interval.name, judged, _seconds(interval.start), _seconds(interval.end))

@@ -43,3 +43,24 @@ def test_a_damaged_version_at_the_end_leaves_the_hole_before_it(changed):
     found = told(changed.status(NOW))
     assert found["2026-01-03"] == "missing"
     assert found["2026-01-04"] == "damaged"
+
+
+@pytest.mark.parametrize("state", ["withdrawn", "removed"])
+def test_an_interval_of_an_earlier_schedule_that_was_hidden_says_so_and_is_not_missing(
+    changed, state
+):
+    (changed.folder.interval(EARLIER) / f"g0001.{state}").touch()
+    found = changed.status(NOW)
+    (hidden,) = (each for each in found.intervals if each.interval == EARLIER)
+    assert (hidden.state, hidden.reason) == (state, f"g0001.{state}")
+    assert "missing" not in found.counts
+    assert found.is_in_order
+    assert not changed.status(NOW, EARLIER).is_in_order
+
+
+def test_beside_a_hidden_interval_the_rest_of_its_hole_is_missing(changed):
+    (changed.folder.interval(EARLIER) / "g0001.withdrawn").touch()
+    changed.folder.interval("2026-01-03").rename(changed.root / "gone")
+    found = changed.status(NOW)
+    assert told(found)[EARLIER] == "withdrawn"
+    assert told(found)["2026-01-03"] == "missing"
