@@ -302,6 +302,7 @@ class _Evidence:
         self._unread = unread_offsets(self._versions)
         self._spans = list(self._spans_of_versions())
         self._fitting: dict[str, Interval] = {}
+        self._damaged_skips: set[str] = set()
 
     def is_asked(self, row: IntervalStatus, span: TimeRange) -> bool:
         """Return whether a row of ``intervals`` belongs to a range.
@@ -388,6 +389,7 @@ class _Evidence:
         try:
             return skip_of(self._folder, name)
         except FormatError:
+            self._damaged_skips.add(name)
             return None  # its interval is judged as damaged
 
     def _hole(self, start: datetime, end: datetime) -> IntervalStatus:
@@ -402,9 +404,17 @@ class _Evidence:
         return _row(name, Judgement("missing", reason, None), _seconds(start), _seconds(end))
 
     def _unfit(self, published: Times, holes: Times) -> Iterator[IntervalStatus]:
-        """Yield what had versions, in holes or beyond all others, and fits no schedule of today."""
+        """Yield what fits no schedule of today, and had versions in holes or beyond all others.
+
+        A damaged marker is told wherever it is: readers of holes are refused because of it.
+        """
+        for name in sorted(self._damaged_skips.difference(self._fitting)):
+            if name not in self._found or self._found[name].generation is None:
+                start, end = (_time(each) for each in self._span_of(name))
+                yield self._absent(Interval(start, end, name), self._gone_of(name))
         for name, found in self._found.items():
-            if found.generation is None and name not in self._fitting:
+            is_told = name in self._fitting or name in self._damaged_skips
+            if found.generation is None and not is_told:
                 start, end = (_time(each) for each in self._span_of(name))
                 is_beyond = any(None in published.around(*p) for p in published.rest(start, end))
                 is_in_hole = holes.rest(start, end) != [(start, end)]

@@ -1,12 +1,13 @@
 """Holes between versions: what was there before counts as what became of it, and not as missing."""
 
-from datetime import UTC, datetime
+import json
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from tests.unit.look.status.published import publish
 from trainfeed.core.intervals import Schedule
-from trainfeed.versions import record_schedule
+from trainfeed.versions import Skip, record_schedule, write_skip
 
 NOW = datetime(2026, 1, 5, 6, tzinfo=UTC)
 EARLIER = "2026-01-02"
@@ -64,3 +65,26 @@ def test_beside_a_hidden_interval_the_rest_of_its_hole_is_missing(changed):
     found = changed.status(NOW)
     assert told(found)[EARLIER] == "withdrawn"
     assert told(found)["2026-01-03"] == "missing"
+
+
+def test_a_damaged_marker_of_an_earlier_schedule_is_named_and_is_damage(changed):
+    (day,) = changed.first(2)[1:]
+    changed.folder.interval(EARLIER).rename(changed.root / "gone")
+    write_skip(changed.folder, Skip(EARLIER, "no folder", "2026-01-04T00:00:00Z", None))
+    assert told(changed.status(NOW))[EARLIER] == "skipped"
+    changed.folder.skip(EARLIER).write_text("{")
+    found = changed.status(NOW)
+    (marker,) = (each for each in found.intervals if each.interval == EARLIER)
+    assert (marker.state, marker.end) == ("damaged", int(day.end.timestamp()))
+    assert "SKIPPED.json" in marker.reason
+    assert found.is_damaged
+    assert "accept-hole" not in str(found)
+    assert told(changed.status(NOW, EARLIER)) == {EARLIER: "damaged"}
+
+
+def test_a_damaged_marker_of_today_is_told_once(days):
+    write_skip(days.folder, Skip(EARLIER, "no folder", "2026-01-04T00:00:00Z", None))
+    days.folder.skip(EARLIER).write_text(json.dumps([]))
+    found = [each.interval for each in days.status(NOW).intervals]
+    assert found == [each.name for each in days.first(4)]
+    assert told(days.status(NOW + timedelta(days=1)))[EARLIER] == "damaged"
