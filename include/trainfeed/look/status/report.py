@@ -303,6 +303,7 @@ class _Evidence:
         self._spans = list(self._spans_of_versions())
         self._fitting: dict[str, Interval] = {}
         self._damaged_skips: set[str] = set()
+        self._closed: set[str] = set()
 
     def is_asked(self, row: IntervalStatus, span: TimeRange) -> bool:
         """Return whether a row of ``intervals`` belongs to a range.
@@ -317,10 +318,17 @@ class _Evidence:
         return start < span.end and span.start < end
 
     def doubts(self) -> Iterator[str]:
-        """Yield what the answer does not cover."""
+        """Yield what the answer does not cover; of ``intervals``, once they were yielded."""
         for doubt in (self._expected.doubt, self._attempts.doubt):
             if doubt is not None:
                 yield doubt
+        if self._closed:
+            first, *others = sorted(self._closed)
+            more = f" and {len(others)} more" if others else ""
+            yield (
+                "how the last attempt ended is not known where its record is closed to this"
+                f" account: {first}{more}"
+            )
         if self._expected.schedule is None:
             yield "no schedule is known, so intervals after the last version are not listed"
         for (name, facts), (other, later) in pairwise(self._versions):
@@ -486,7 +494,8 @@ class _Evidence:
         try:
             ended = read_unpublished(self._folder, name)
         except AccessDeniedError:
-            return _unknown_end(name, "its record is closed to this account", self._now)
+            self._closed.add(name)
+            return None
         except FormatError as error:
             return _unknown_end(name, f"its record is damaged: {error}", self._now)
         if ended is None or parse_time(ended.since).timestamp() < published:

@@ -478,3 +478,26 @@ def test_another_error_than_that_of_a_withdrawal_is_a_failure_all_the_same(tmp_p
     with pytest.raises(TrainFeedError):
         project.build(rebuild="right labels")
     assert states(status_of(project))["2024-03-01"] == "failed"
+
+
+def test_a_record_that_is_closed_to_this_account_is_a_doubt_and_no_failure(days, monkeypatch):
+    from trainfeed.errors import AccessDeniedError
+    from trainfeed.look.status import report
+    from trainfeed.versions import DatasetFolder
+
+    def refuse(folder, name):
+        raise AccessDeniedError("permission denied")
+
+    first, second, *_ = days.first(2)
+    publish(days.folder, first)
+    ended = [first.name, second.name]
+    monkeypatch.setattr(DatasetFolder, "unpublished_intervals", lambda _: ended)
+    monkeypatch.setattr(report, "read_unpublished", refuse)
+    found = days.status(second.end)
+    assert states(found) == {first.name: "published", second.name: "missing"}
+    assert reasons(found)[first.name] == ""
+    (doubt,) = [each for each in found.doubts if "closed" in each]
+    assert doubt == (
+        "how the last attempt ended is not known where its record is closed to this account:"
+        " 2026-01-01 and 1 more"
+    )
