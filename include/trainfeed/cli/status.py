@@ -14,7 +14,7 @@ from trainfeed.cli.printing import Part, Result, Table, first_to_last, with_json
 from trainfeed.cli.targets import IntervalsOrAll, RangeWord, Target
 from trainfeed.core.config import Environment
 from trainfeed.core.intervals import TimeRange
-from trainfeed.errors import FormatError, StorageError, TrainFeedError
+from trainfeed.errors import ConfigError, FormatError, StorageError, TrainFeedError
 from trainfeed.files.stores import Location
 from trainfeed.look.status import (
     STATES,
@@ -67,7 +67,7 @@ def _of_all(env: Environment, attempts: Attempts) -> Result:
     for name in sorted({*specified(env), *data_sets_of(Path(env.root))}):
         try:
             found.append(_status_of(env, attempts, DatasetFolder(Path(env.root), name), None))
-        except (FormatError, StorageError) as error:
+        except (ConfigError, FormatError, StorageError) as error:
             errors[name] = error
     failed = [{"dataset": name, "error": str(problem)} for name, problem in errors.items()]
     return Result(

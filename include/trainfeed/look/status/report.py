@@ -219,7 +219,10 @@ def dataset_status(
     Raises:
         WindowError: No interval starts in ``span``, and no hole or decision reaches into it; or it
             ends more than 100,000 intervals from now.
-        FormatError: There is no specification, and the recorded schedule is damaged.
+        ConfigError: There is no valid specification, and the zone database of this process would
+            cut published intervals otherwise than the recorded schedule.
+        FormatError: There is no specification, and the recorded schedule is damaged; or an accepted
+            hole is.
         StorageError: The publication root refused or failed.
     """
     expected = expected_of(folder, datasets)

@@ -248,6 +248,8 @@ def expected_of(folder: DatasetFolder, datasets: Path | None) -> Expected:
         datasets: The folder of specifications; None to use the recorded schedule.
 
     Raises:
+        ConfigError: There is no valid specification, and the zone database of this process would
+            cut published intervals otherwise than the recorded schedule.
         FormatError: There is no specification, and the recorded schedule is damaged.
         StorageError: The publication root refused or failed.
     """

@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from trainfeed.errors import GateError
+from trainfeed.errors import ConfigError, GateError
+from trainfeed.look.status import states
 
 
 @pytest.fixture
@@ -109,3 +110,15 @@ def test_one_set_that_cannot_be_told_hides_no_other(cli, march):
         "clicks",
         "other",
     }
+
+
+def test_a_set_whose_zone_would_be_cut_otherwise_hides_no_other(cli, march, monkeypatch):
+    def refuse(folder):
+        raise ConfigError("the zone database would cut intervals otherwise")
+
+    monkeypatch.setattr(states, "read_schedule", refuse)
+    (march.folder.root / "other" / "versions").mkdir(parents=True)
+    status, output, message = cli("status")
+    assert status == 1
+    assert "clicks" in output
+    assert "other: ConfigError: the zone database" in message
