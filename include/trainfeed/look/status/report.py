@@ -23,7 +23,6 @@ from trainfeed.core.intervals import (
     range_text,
 )
 from trainfeed.errors import AccessDeniedError, FormatError, WindowError, WithdrawnError
-from trainfeed.files import listed
 from trainfeed.look.status.states import (
     Absent,
     Attempts,
@@ -167,7 +166,7 @@ def complete_up_to(
         return None, None, None
     strict, held = _reached(intervals, begin, IN)
     decided, _ = _reached(intervals, begin, IN | _DECIDED)
-    # An interval that is not over yet is no hole.
+    # An interval that is not over yet, or that settles, is no hole.
     is_hole = held is not None and not (held.state == "waiting" and held.since is None)
     return strict, decided, held if is_hole else None
 
@@ -228,7 +227,7 @@ def dataset_status(
     expected = expected_of(folder, datasets)
     if span is not None and expected.schedule is not None:
         _require_near(expected.schedule, span, now)
-    found = _Evidence(folder, expected, attempts, now)
+    found = _Rows(folder, expected, attempts, now)
     intervals = sorted(found.intervals(span), key=lambda each: (each.start, each.end))
     first = None if expected.schedule is None else int(expected.schedule.first.timestamp())
     strict, decided, held = complete_up_to(intervals, first)
@@ -277,8 +276,8 @@ def _local(schedule: Schedule | None, intervals: Iterable[IntervalStatus]) -> di
     return {each.interval: schedule.local_text(_time(each.start)) or "" for each in intervals}
 
 
-class _Evidence:
-    """The evidence in the folder of a data set.
+class _Rows:
+    """The rows of a status, judged by the evidence in the folder of a data set.
 
     Args:
         folder: The data set.
@@ -295,7 +294,7 @@ class _Evidence:
         self._attempts = attempts
         self._now = now
         self._ended = set(folder.unpublished_intervals())
-        self._planned = {path.name for path in listed(folder.path / "plans")}
+        self._planned = set(folder.planned_intervals())
         self._found = found_intervals(folder)
         versions = [(n, each.facts) for n, each in self._found.items() if each.facts is not None]
         self._versions = sorted(versions, key=lambda each: (each[1].start, each[1].end))
@@ -459,11 +458,11 @@ class _Evidence:
         return None if found is None else gone_of(self._folder, name, found.names)
 
     def _absent(self, interval: Interval, gone: Gone | None) -> IntervalStatus:
-        absent = self._evidence(interval, gone)
+        absent = self._evidence_of(interval, gone)
         judged = judge_absent(absent, self._expected.at(absent.end), self._now)
         return _row(interval.name, judged, _seconds(interval.start), _seconds(interval.end))
 
-    def _evidence(self, interval: Interval, gone: Gone | None) -> Absent:
+    def _evidence_of(self, interval: Interval, gone: Gone | None) -> Absent:
         name = interval.name
         plans: tuple[str, ...] = ()
         skip: Skip | None = None
