@@ -88,3 +88,11 @@ def test_a_damaged_marker_of_today_is_told_once(days):
     found = [each.interval for each in days.status(NOW).intervals]
     assert found == [each.name for each in days.first(4)]
     assert told(days.status(NOW + timedelta(days=1)))[EARLIER] == "damaged"
+
+
+def test_a_damaged_marker_of_a_withdrawn_interval_is_told_once(changed):
+    (changed.folder.interval(EARLIER) / "g0001.withdrawn").touch()
+    write_skip(changed.folder, Skip(EARLIER, "no folder", "2026-01-04T00:00:00Z", None))
+    changed.folder.skip(EARLIER).write_text("{")
+    rows = [each.state for each in changed.status(NOW).intervals if each.interval == EARLIER]
+    assert rows == ["damaged"]
