@@ -606,7 +606,8 @@ def preview(
         spec: The data set.
         interval: A tick of its schedule.
         env: Folders and connections; only the sources are read.
-        limit: Offsets or lines to read, divided among the sources; at least 1.
+        limit: Offsets or lines to read, divided among the sources; at least 1. The headers of files
+            of CSV are read besides.
         allow_gap: The reason for accepting that retention deleted records, or None.
 
     Returns:

@@ -29,6 +29,7 @@ from trainfeed.errors import (
 )
 from trainfeed.files.stores import FileInfo, Location
 from trainfeed.pipeline.inputs.kept_inputs import KeptInputs
+from trainfeed.pipeline.inputs.line_fields import CSV
 from trainfeed.pipeline.inputs.logs import (
     LogInputs,
     find_interval_logs,
@@ -416,7 +417,7 @@ def _with_log_heads(
         env: Folders and connections.
         place: Folder for the copies, which have the names and the compression of the originals.
             Files behind the last wanted record are not copied.
-        limit: Number of records in all, divided among the files.
+        limit: Number of records in all, divided among the files; headers of CSV are not counted.
 
     Raises:
         WindowOpenError: The folder of the interval is not complete.
@@ -444,8 +445,10 @@ def _with_log_heads(
         if not logs.is_of_lines:
             left -= copy_head(copy, _head_range(folder / file.info.name, file, logs), logs, share)
             continue
-        lines = list(islice(_lines(folder / file.info.name, file, logs), share))
-        left -= len(lines)
+        # The header of a file of CSV is a record that yields no sample: it comes besides.
+        header = logs.format == CSV
+        lines = list(islice(_lines(folder / file.info.name, file, logs), share + header))
+        left -= max(0, len(lines) - header)
         _write(copy, b"".join(lines), file.compression)
     for copy in (*copies.rglob("*"), copies):
         os.utime(copy, (_LONG_AGO_S, _LONG_AGO_S))
