@@ -471,6 +471,7 @@ def _lines(location: Location, file: LogFile, logs: LogsSourceSpec) -> Iterator[
         end=size,
         timestamp_ms=0,
         max_line_bytes=logs.max_line_bytes,
+        needs_lf=logs.cut_line == "fail",
         cuts_long=logs.long_lines == "quarantine",
     )
     before: tuple[int, bytes] | None = None
@@ -485,7 +486,8 @@ def _lines(location: Location, file: LogFile, logs: LogsSourceSpec) -> Iterator[
                 yield before[1] + (b" " * rest + b"\r\n" if rest >= 0 else b"\n")
             before = offset, value
     if before is not None:
-        yield before[1] + b"\n"
+        # Nothing follows, so its end may be of any length: with CR LF, a CR before it stays.
+        yield before[1] + b"\r\n"
 
 
 def _write(path: Path, data: bytes, compression: str) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from tests.unit.pipeline.clicks import day
 from tests.unit.pipeline.preview.test_dry_run import tree
-from trainfeed.errors import LogsMissingError, WindowOpenError
+from trainfeed.errors import FormatError, LogsMissingError, WindowOpenError
 from trainfeed.pipeline.local import build
 from trainfeed.pipeline.plan import plan
 from trainfeed.pipeline.preview import describe, dry_run, preview
@@ -167,3 +167,20 @@ def test_a_preview_of_lines_that_end_with_crlf_has_the_offsets_of_a_build(logs):
     with pa.OSFile(str(file)) as opened:
         offsets = set(pa.ipc.open_file(opened).read_all()["offset"].to_pylist())
     assert {row["offset"] for row in report["first_quarantined"]} <= offsets
+
+
+def test_a_preview_that_comes_to_the_end_of_a_cut_file_ends_as_its_build_does(logs):
+    logs.edit('%d}"}', '%d}", cut_line: fail}')
+    path = next(logs.path.glob("logs/clicks/*/a.log"))
+    path.write_bytes(path.read_bytes()[:-3])
+    assert preview(logs.spec, logs.interval(), logs.env, limit=20)["records"] == 20
+    with pytest.raises(FormatError, match="expected a last line that ends with LF"):
+        preview(logs.spec, logs.interval(), logs.env, limit=1000)
+
+
+@pytest.mark.parametrize("end", [b"", b"\r\n"])
+def test_a_cr_at_the_end_of_a_last_line_stays_in_the_record(logs, end):
+    path = next(logs.path.glob("logs/clicks/*/a.log"))
+    path.write_bytes(b"not json\r" + end)
+    report = preview(logs.spec, logs.interval(), logs.env, limit=1000)
+    assert "not json\r" in [row["raw"] for row in report["first_quarantined"]]
