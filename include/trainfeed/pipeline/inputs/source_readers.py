@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import gzip
+import io
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 import cramjam
 import pyarrow as pa
@@ -85,6 +85,9 @@ from trainfeed.specification import (
 )
 from trainfeed.versions import DatasetFolder, Leaf
 from trainfeed.versions.order import source_hash, split_member
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
 
 # --- Plans and reads topics, from a broker or from a folder of recorded topics
 
@@ -357,6 +360,15 @@ def _interval(stage: Stage) -> Interval:
 _COPIES: Final = "logs"
 # Modification time of the copies, old enough for every rule that waits for a stable folder.
 _LONG_AGO_S: Final = 0
+_COMPRESSORS: Final[Mapping[str, Callable[[], Any]]] = {
+    "gzip": cramjam.gzip.Compressor,
+    "bz2": cramjam.bzip2.Compressor,
+    "lz4": cramjam.lz4.Compressor,
+    "snappy": cramjam.snappy.Compressor,
+    "zstd": cramjam.zstd.Compressor,
+}
+# Bytes that are written or compressed at once.
+_FILL_BYTES: Final = 1 << 20
 
 
 class LogReader(SourceReader):
@@ -447,9 +459,8 @@ def _with_log_heads(
             continue
         # The header of a file of CSV is a record that yields no sample: it comes besides.
         header = logs.format == CSV
-        lines = list(islice(_lines(folder / file.info.name, file, logs), share + header))
-        left -= max(0, len(lines) - header)
-        _write(copy, b"".join(lines), file.compression)
+        span = _whole_file(folder / file.info.name, file, logs)
+        left -= max(0, _copy_lines(copy, span, share + header) - header)
     for copy in (*copies.rglob("*"), copies):
         os.utime(copy, (_LONG_AGO_S, _LONG_AGO_S))
     seen = replace(env, logs={**env.logs, logs.connection: str(place)})
@@ -461,9 +472,9 @@ def _head_range(location: Location, file: LogFile, logs: LogsSourceSpec) -> RowR
     return RowRange(location, logs.format, file.info.name, size, 0, size, 0)
 
 
-def _lines(location: Location, file: LogFile, logs: LogsSourceSpec) -> Iterator[bytes]:
+def _whole_file(location: Location, file: LogFile, logs: LogsSourceSpec) -> LineRange:
     size = file.info.size_bytes
-    span = LineRange(
+    return LineRange(
         location=location,
         compression=file.compression,
         size_bytes=size,
@@ -474,6 +485,22 @@ def _lines(location: Location, file: LogFile, logs: LogsSourceSpec) -> Iterator[
         needs_lf=logs.cut_line == "fail",
         cuts_long=logs.long_lines == "quarantine",
     )
+
+
+def _copy_lines(path: Path, span: LineRange, limit: int) -> int:
+    """Copy the first lines of a file; return their number."""
+    copied = 0
+    with closing(_lines(span)) as lines, _created(path, span.compression) as copy:
+        for value, rest_bytes, end in islice(lines, limit):
+            copy.write(value)
+            _fill(copy, rest_bytes, is_plain=span.compression == "none")
+            copy.write(end)
+            copied += 1
+    return copied
+
+
+def _lines(span: LineRange) -> Generator[tuple[bytes, int, bytes]]:
+    """Yield value, number of further bytes and end of every line."""
     before: tuple[int, bytes] | None = None
     for batch in iter_lines(span):
         offsets, values = (batch.column(name).to_pylist() for name in ("offset", "value"))
@@ -483,20 +510,62 @@ def _lines(location: Location, file: LogFile, logs: LogsSourceSpec) -> Iterator[
                 # equal those of a build. A distance of two bytes between two lines was CR LF, a
                 # larger one the rest of a line that is too long.
                 rest = offset - before[0] - len(before[1]) - 2
-                yield before[1] + (b" " * rest + b"\r\n" if rest >= 0 else b"\n")
+                yield before[1], max(0, rest), b"\r\n" if rest >= 0 else b"\n"
             before = offset, value
     if before is not None:
         # Nothing follows, so its end may be of any length: with CR LF, a CR before it stays.
-        yield before[1] + b"\r\n"
+        yield before[1], 0, b"\r\n"
 
 
-def _write(path: Path, data: bytes, compression: str) -> None:
-    if compression == "gzip":
-        data = gzip.compress(data)
-    elif compression != "none":
-        module = {"bz2": cramjam.bzip2, "lz4": cramjam.lz4, "snappy": cramjam.snappy}
-        data = bytes(module.get(compression, cramjam.zstd).compress(data))
-    path.write_bytes(data)
+def _fill(copy: io.BufferedWriter, num_bytes: int, *, is_plain: bool) -> None:
+    """Write the rest of a line that is too long: no record has it, and memory may not hold it."""
+    blanks = b" " * min(num_bytes, _FILL_BYTES)
+    if is_plain:
+        # What is skipped takes no space on a disk. Blanks before it: the head of a file of text
+        # has no bytes of 0.
+        copy.write(blanks)
+        copy.seek(num_bytes - len(blanks), os.SEEK_CUR)
+        return
+    while num_bytes:
+        num_bytes -= copy.write(blanks[:num_bytes])
+
+
+def _created(path: Path, compression: str) -> io.BufferedWriter:
+    file = path.open("wb")
+    if compression == "none":
+        return file
+    return io.BufferedWriter(_Compressed(file, _COMPRESSORS[compression]()), _FILL_BYTES)
+
+
+class _Compressed(io.RawIOBase):
+    """A compressed file that is written in pieces.
+
+    Args:
+        file: The file, which is closed with this one.
+        compressor: Compresses the pieces.
+    """
+
+    def __init__(self, file: BinaryIO, compressor: Any) -> None:
+        self._file = file
+        self._compressor = compressor
+
+    def writable(self) -> bool:
+        """Return True."""
+        return True
+
+    def write(self, data: ReadableBuffer, /) -> int:
+        """Compress a piece, and write what it became."""
+        piece = bytes(data)
+        self._compressor.compress(piece)
+        self._file.write(bytes(self._compressor.flush()))
+        return len(piece)
+
+    def close(self) -> None:
+        """Write the end of the stream."""
+        if not self.closed:
+            with self._file:
+                self._file.write(bytes(self._compressor.finish()))
+        super().close()
 
 
 # --- Plans and reads a table of Iceberg

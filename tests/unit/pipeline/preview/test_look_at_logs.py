@@ -2,6 +2,7 @@
 
 import gzip
 import os
+import tracemalloc
 from dataclasses import replace
 from pathlib import Path
 
@@ -184,3 +185,23 @@ def test_a_cr_at_the_end_of_a_last_line_stays_in_the_record(logs, end):
     path.write_bytes(b"not json\r" + end)
     report = preview(logs.spec, logs.interval(), logs.env, limit=1000)
     assert "not json\r" in [row["raw"] for row in report["first_quarantined"]]
+
+
+@pytest.mark.parametrize("suffix", [".log", ".log.gz", ".log.snappy"])
+def test_a_line_as_long_as_memory_is_passed_by_in_pieces(logs, suffix):
+    logs.edit('%d}"}', '%d}", max_line_bytes: 100B, long_lines: quarantine}')
+    path = next(logs.path.glob("logs/clicks/*/a.log"))
+    text = b"x" * (64 << 20) + b"\nnot json\n"
+    path.unlink()
+    packed = {".log": bytes, ".log.gz": gzip.compress, ".log.snappy": cramjam.snappy.compress}
+    path.with_name(f"a{suffix}").write_bytes(packed[suffix](text))
+    del text
+    tracemalloc.start()
+    try:
+        report = preview(logs.spec, logs.interval(), logs.env, limit=4)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < 40 << 20
+    found = [(row["reason"], row["offset"]) for row in report["first_quarantined"]]
+    assert found[:2] == [("line_too_long", 0), ("not_json", (64 << 20) + 1)]
