@@ -606,8 +606,7 @@ def preview(
         spec: The data set.
         interval: A tick of its schedule.
         env: Folders and connections; only the sources are read.
-        limit: Offsets or lines to read, divided among the sources; at least 1. The headers of files
-            of CSV are read besides.
+        limit: Offsets or lines (beside headers of CSV) to read, divided among the sources; >= 1.
         allow_gap: The reason for accepting that retention deleted records, or None.
 
     Returns:

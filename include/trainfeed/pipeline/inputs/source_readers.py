@@ -17,7 +17,7 @@ import cramjam
 import pyarrow as pa
 
 from trainfeed.core.config import Environment
-from trainfeed.core.intervals import Interval, parse_time
+from trainfeed.core.intervals import Interval
 from trainfeed.core.printable_text import printable
 from trainfeed.errors import (
     ChecksumError,
@@ -208,7 +208,7 @@ def check_folder(stage: Stage, sources: Iterable[str]) -> None:
 
 def _listed(stage: Stage) -> tuple[dict[str, FileInfo], list[str]]:
     """Return the files of the folder by path, and what differs from the plan by its name."""
-    interval = _interval(stage)
+    interval = stage.plan.times
     folders = logs_folders(_logs(stage), stage.env, interval)
     path = expand_path(_logs(stage).path, interval, _logs(stage).zone)
     planned = paths_of(stage.plan.inputs)
@@ -285,7 +285,7 @@ def _require_marker(stage: Stage) -> None:
     """Refuse a folder whose marker is gone: a writer is at work on the folder again."""
     if stage.plan.marker is None:
         return
-    folders = logs_folders(_logs(stage), stage.env, _interval(stage))
+    folders = logs_folders(_logs(stage), stage.env, stage.plan.times)
     gone = []
     try:
         bases = folders.found_bases()
@@ -348,11 +348,6 @@ def _file(stage: Stage, source: str) -> PlannedFile:
 
 def _logs(stage: Stage) -> LogsSourceSpec:
     return logs_of(stage.spec)
-
-
-def _interval(stage: Stage) -> Interval:
-    start, end = (parse_time(stage.plan.interval[edge]) for edge in ("start", "end"))
-    return Interval(start, end, stage.plan.interval["name"])
 
 
 # --- Plans and reads log files, one folder per interval; reads the first records for a preview
