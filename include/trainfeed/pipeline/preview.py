@@ -606,7 +606,7 @@ def preview(
         spec: The data set.
         interval: A tick of its schedule.
         env: Folders and connections; only the sources are read.
-        limit: Offsets or lines (beside headers of CSV) to read, divided among the sources; >= 1.
+        limit: Offsets or lines to read, at least 1, divided among the sources; no headers of CSV.
         allow_gap: The reason for accepting that retention deleted records, or None.
 
     Returns:

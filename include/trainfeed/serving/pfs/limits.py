@@ -96,12 +96,12 @@ class _Waiter(NamedTuple):
 
     Attributes:
         user: Its user.
-        count: How many it needs.
+        needed: How many it needs.
         granted: Done when it has them.
     """
 
     user: str
-    count: int
+    needed: int
     granted: asyncio.Future[None]
 
 
@@ -137,7 +137,7 @@ class _Pool:
             self._give(waiter)
 
     def _give(self, waiter: _Waiter) -> None:
-        self._portions.give(waiter.user, waiter.count)
+        self._portions.give(waiter.user, waiter.needed)
         self._grant()
 
     def _grant(self) -> None:
@@ -149,13 +149,13 @@ class _Pool:
         """
         held: set[str] = set()
         for waiter in list(self._waiting):
-            user, count, granted = waiter
+            user, needed, granted = waiter
             if granted.cancelled() or user in held:
                 continue
-            if self._portions.take(user, count):
+            if self._portions.take(user, needed):
                 self._waiting.remove(waiter)
                 granted.set_result(None)
-            elif self._portions.num_taken + count > self._portions.limit:
+            elif self._portions.num_taken + needed > self._portions.limit:
                 break
             else:
                 held.add(user)
