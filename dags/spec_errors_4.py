@@ -1,7 +1,4 @@
-"""The import error that Airflow shows for wrong specifications of share 4; makes no DAG.
-
-See `_shares.py`.
-"""
+"""The import error for wrong specifications of share 4, and no DAG; see `_shares.py`."""
 
 # Airflow reads only files in which its name stands.
 from dags._shares import raise_errors

@@ -49,7 +49,7 @@ def serve(  # noqa: PLR0913 - options of a command
         int, typer.Option(min=1, help="Most requests of one user at once.")
     ] = 32,
     uploads: Annotated[
-        int, typer.Option(min=1, max=128, help="Most unfinished uploads of one user that are open.")
+        int, typer.Option(min=1, help="Most unfinished uploads of one user that are open.")
     ] = 64,
     memory: Annotated[
         int, typer.Option(min=1, help="Mebibytes of bodies in memory at once, of all users.")

@@ -118,7 +118,7 @@ class _Split:
 
     def __init__(self, version: Version, name: str) -> None:
         self._version, self._name = version, name
-        # Closed; their tables of all chunks would otherwise be made anew for each shard.
+        # Closed by the passes before. A new object would read the index of the whole split again.
         self._idle: list[SplitChunks] = []
 
     @contextmanager
