@@ -18,7 +18,7 @@ from trainfeed.core.thread_ties import patience_s, require_owner
 from trainfeed.errors import ConfigError, LoaderError
 from trainfeed.loader.chunk_samples import ShardSource
 from trainfeed.loader.columns import Columns
-from trainfeed.loader.memory import LentMemory, LentPool, lend
+from trainfeed.loader.memory import LentMemory, LentPool
 from trainfeed.loader.order import EpochPart, Order, RankShare, Task
 from trainfeed.loader.state import LoaderStats
 from trainfeed.loader.windows import Feed, Loaded, Source, Window
@@ -434,7 +434,7 @@ class RingFeed:
             ledger.give_back(slot)
         else:
             # The slot is lent without a copy, and returned with the last array that views it.
-            memory = lend(self._pool.slots.slot(slot), ledger.lend(slot))
+            memory = ledger.lend(slot, self._pool.slots.slot(slot))
             columns = unpack(answer.packed, memory)
         self._ask()
         return Window(columns, answer.num_samples, answer.error)

@@ -40,32 +40,50 @@ class Memory(Protocol):
 
 
 class _Root:
-    """The base object of all arrays of one lend; numpy keeps it alive through ``ndarray.base``."""
+    """The base object of all arrays of one lend; numpy keeps it alive through ``ndarray.base``.
 
-    __slots__ = ("__array_interface__", "__weakref__")
+    It keeps the weak reference to itself: one that is gone tells nobody of its end.
+    """
 
-    def __init__(self, interface: dict[str, Any]) -> None:
-        self.__array_interface__ = interface
+    __slots__ = ("__array_interface__", "__weakref__", "lend")
+
+    __array_interface__: dict[str, Any]
+    lend: Lend
 
 
-def lend(buffer: NDArray[np.uint8], give_back: Callable[[], None]) -> NDArray[np.uint8]:
+class Lend(weakref.ref[_Root]):
+    """A buffer that is lent until the last array on it is gone.
+
+    Attributes:
+        buffer: The buffer.
+        slot: Its number for the one who lends it.
+    """
+
+    __slots__ = ("buffer", "slot")
+
+    buffer: NDArray[np.uint8]
+    slot: int
+
+
+def lend(
+    buffer: NDArray[np.uint8], ended: Callable[[Lend], None], slot: int = 0
+) -> NDArray[np.uint8]:
     """Return a view of ``buffer``, shape ``(buffer.nbytes,)``.
 
     Args:
         buffer: Contiguous bytes. It is kept until the lend ends.
-        give_back: Called when the last array on this view is gone. The call comes in any thread,
-            perhaps during garbage collection, so it must not block or take a lock.
+        ended: Called when the last array on this view is gone: in any thread, at any moment,
+            perhaps during garbage collection. So it must take no lock, and be a function in C, such
+            as ``append`` of a deque: one in Python can be interrupted by Ctrl-C, and Python would
+            ignore that, and go on with a lend that has no end.
+        slot: Attribute of the lend.
     """
-    # np.asarray(root) keeps root as its base, not buffer: root dies with the last view. The
-    # finalizer's arguments keep buffer until then. Without atexit=False every lend that is still
-    # out would be given back at the end of the process, when pools may be gone.
-    root = _Root(buffer.__array_interface__)
-    weakref.finalize(root, _end, buffer, give_back).atexit = False
+    root = _Root()
+    root.__array_interface__ = buffer.__array_interface__
+    root.lend = Lend(root, ended)
+    root.lend.buffer, root.lend.slot = buffer, slot
+    # np.asarray(root) keeps root as its base, not buffer: root dies with the last view.
     return np.asarray(root)
-
-
-def _end(_buffer: NDArray[np.uint8], give_back: Callable[[], None]) -> None:
-    give_back()
 
 
 class LentPool:
@@ -78,13 +96,12 @@ class LentPool:
     """
 
     def __init__(self, max_free: int = _MAX_FREE) -> None:
-        self._free: deque[NDArray[np.uint8]] = deque(maxlen=max_free)
+        self._free: deque[Lend] = deque(maxlen=max_free)
         self._largest = 0
 
     def lend(self, num_bytes: int) -> NDArray[np.uint8]:
         """Lend at least ``num_bytes``."""
-        buffer = self._take(num_bytes)
-        return lend(buffer, lambda: self._free.append(buffer))
+        return lend(self._take(num_bytes), self._free.append)
 
     def _take(self, num_bytes: int) -> NDArray[np.uint8]:
         self._largest = max(self._largest, num_bytes)
@@ -92,7 +109,7 @@ class LentPool:
             try:
                 # The buffer that came back last may still be in the cache of the CPU. One that is
                 # too small is dropped here, and the loop goes on.
-                buffer = self._free.pop()
+                buffer = self._free.pop().buffer
             except IndexError:
                 break
             if buffer.nbytes >= num_bytes:

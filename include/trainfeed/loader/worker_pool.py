@@ -8,14 +8,19 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from multiprocessing import spawn
 from typing import Any, Final
 
+import numpy as np
+from numpy.typing import NDArray
+
 from trainfeed.core.child_processes import ProgramChild, next_message
 from trainfeed.core.memory_group import free_group_bytes
 from trainfeed.errors import ConfigError, LoaderError, MemoryLimitError, WorkerDiedError
+from trainfeed.loader.memory import Lend, lend
 from trainfeed.loader.worker_messages import (
     IMPORTING_MAIN,
     Answer,
@@ -113,8 +118,8 @@ def require_not_importing() -> None:
 class SlotLedger:
     """The slots that are free or lent; all others are with workers, or hold an unread answer.
 
-    A lend ends in the thread that drops the last array, at any moment, perhaps during garbage
-    collection. So there is no lock: every step is a single operation of a list or set.
+    A lend ends in the thread that drops the last array, at any moment, and is only noted there. The
+    thread that takes slots takes the noted ones back: what it finds free is not lent any more.
 
     Args:
         num_slots: Number of slots.
@@ -122,30 +127,25 @@ class SlotLedger:
 
     def __init__(self, num_slots: int) -> None:
         self._free = list(range(num_slots))
-        self._lends: set[object] = set()
+        self._ended: deque[Lend] = deque()
+        self._num_lends = 0  # also those that ended, until they are taken back
 
     @property
     def num_lent(self) -> int:
         """Number of slots that the consumer holds."""
-        return len(self._lends)
+        return self._num_lends - len(self._ended)
 
     def take(self) -> int | None:
         """Return a free slot, None when there is none."""
+        while self._ended:
+            self._free.append(self._ended.popleft().slot)
+            self._num_lends -= 1
         return self._free.pop() if self._free else None
 
-    def lend(self, slot: int) -> Callable[[], None]:
-        """Count a slot as lent; return the function that ends the lend."""
-        lend = object()
-        self._lends.add(lend)
-
-        def end_lend() -> None:
-            # Free before it is no longer lent: in between, it counts twice. The other way round it
-            # would not count at all, and the consumer could be lent the last slot. By then the slot
-            # may be lent again, so a lend is no slot number.
-            self._free.append(slot)
-            self._lends.discard(lend)
-
-        return end_lend
+    def lend(self, slot: int, memory: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        """Return a view of the memory of a slot, which is lent until the last array on it goes."""
+        self._num_lends += 1
+        return lend(memory, self._ended.append, slot)
 
     def give_back(self, slot: int) -> None:
         """Take back a slot that was not lent."""

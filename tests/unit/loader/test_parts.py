@@ -3,6 +3,8 @@
 import errno
 import gc
 import os
+import signal
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
@@ -195,6 +197,45 @@ def test_lent_memory_comes_back_with_the_last_view():
     del view
     gc.collect()
     assert {pool.lend(900).__array_interface__["data"][0] for _ in range(2)} >= {place}
+
+
+def test_lent_memory_comes_back_from_a_cycle_of_references():
+    pool = LentPool()
+    ring = [pool.lend(1000)]
+    ring.append(ring)
+    place = ring[0].__array_interface__["data"][0]
+    del ring
+    gc.collect()
+    assert pool.lend(1000).__array_interface__["data"][0] == place
+
+
+def test_an_interrupt_is_not_lost_at_the_end_of_a_lend(monkeypatch):
+    """Python ignores what is raised there: Ctrl-C would do nothing, and memory be lost."""
+    lost, is_armed = [], False
+    monkeypatch.setattr(sys, "unraisablehook", lambda args: lost.append(args.exc_type))
+
+    def interrupt(*_):
+        nonlocal is_armed
+        if is_armed:
+            is_armed = False
+            raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGVTALRM, interrupt)
+    signal.setitimer(signal.ITIMER_VIRTUAL, 0.001, 0.001)
+    pool, interrupts = LentPool(), 0
+    try:
+        while interrupts < 50:
+            try:
+                is_armed = True
+                while not lost:
+                    pool.lend(1000)
+                break
+            except KeyboardInterrupt:
+                interrupts += 1
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
+    assert lost == []
 
 
 def test_memory_of_a_thread_is_used_again_and_grows_and_no_other_thread_has_it():

@@ -136,33 +136,20 @@ def test_workers_that_died_while_they_were_idle_are_started_again(images):
         assert loader._runner._feeding._pool is not pool
 
 
-class Seen(list):
-    """Free slots, beside a thread that acts when one comes back."""
-
-    def append(self, slot):
-        super().append(slot)
-        self.act()
-
-
-def test_a_slot_that_comes_back_counts_at_every_moment():
-    """Otherwise the consumer is lent the last slot, and nothing is asked for any more."""
-    ledger, found = SlotLedger(1), []
-    ledger._free = free = Seen(ledger._free)
-    free.act = lambda: found.append(ledger.num_lent)
-    ledger.lend(ledger.take())()
-    assert (found, ledger.num_lent) == ([1], 0)
-
-
-def test_a_slot_that_is_lent_again_while_it_comes_back_stays_lent():
-    ledger, lends = SlotLedger(1), []
-    end_lend = ledger.lend(ledger.take())
-    ledger._free = free = Seen(ledger._free)
-    free.act = lambda: lends.append(ledger.lend(ledger.take()))
-    end_lend()
-    assert ledger.num_lent == 1
-    free.act = int
-    lends.pop()()
-    assert (ledger.num_lent, list(free)) == (0, [0])
+def test_a_slot_is_lent_until_the_last_array_on_it_is_gone_and_then_free():
+    ledger, memory = SlotLedger(2), np.arange(8, dtype=np.uint8)
+    first, second = ledger.take(), ledger.take()
+    view = ledger.lend(first, memory)[2:4]
+    other = ledger.lend(second, memory)
+    assert (view.tolist(), ledger.num_lent, ledger.take()) == ([2, 3], 2, None)
+    del view
+    assert (ledger.num_lent, ledger.take(), ledger.take()) == (1, first, None)
+    # Lent anew while the other one comes back.
+    again = ledger.lend(first, memory)
+    del other
+    assert (ledger.num_lent, ledger.take(), ledger.take()) == (1, second, None)
+    del again
+    assert ledger.num_lent == 0
 
 
 def test_an_answer_that_nobody_was_asked_for_is_an_error_with_a_name():
