@@ -15,17 +15,15 @@ import pyarrow as pa
 from trainfeed.core import faults
 from trainfeed.files.stores import Location
 from trainfeed.pipeline.inputs.schemas import TaskSchemas
-from trainfeed.pipeline.inputs.source_readers import reader_of
+from trainfeed.pipeline.inputs.source_readers import check_names, reader_of
 from trainfeed.pipeline.labels import settle_labels
 from trainfeed.pipeline.landed_ranges import landed_leaf, landing_file, write_landing
-from trainfeed.pipeline.members import telling_member
 from trainfeed.pipeline.plans import PlannedRange
 from trainfeed.pipeline.reports import Build, IngestReport, PublishedBefore
 from trainfeed.pipeline.run_stage import run_stage, unit_of
 from trainfeed.pipeline.stage import Stage
 from trainfeed.versions import Leaf
 from trainfeed.versions.interval_notes import telling_landing_removal
-from trainfeed.versions.order import split_member
 
 
 def ingest(build: Build, unit: int) -> IngestReport | PublishedBefore:
@@ -52,7 +50,7 @@ def _ingest(stage: Stage, unit: int) -> IngestReport:
     if unit == 0:
         # Once here, so that not every task of preprocess reads the uploads.
         settle_labels(stage)
-        _check_idle(stage)
+        check_names(stage)
     lands = stage.lands(pieces[0].source) if pieces else stage.spec.source.kind.lands
     if not lands:
         return _verify(stage, unit, pieces)
@@ -83,15 +81,6 @@ def _ingest(stage: Stage, unit: int) -> IngestReport:
         records=total.records,
         bytes=total.bytes,
     )
-
-
-def _check_idle(stage: Stage) -> None:
-    """Compare the members of a union of which no task reads: nothing may have come meanwhile."""
-    read = {split_member(piece.source)[0] for piece in stage.plan.ranges}
-    for name, spec in stage.spec.members.items():
-        if name not in read and not spec.source.kind.lands:
-            with telling_member(name):
-                reader_of(spec).check(stage.of_member(name), ())
 
 
 def _verify(stage: Stage, unit: int, pieces: list[PlannedRange]) -> IngestReport:

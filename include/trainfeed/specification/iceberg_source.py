@@ -48,7 +48,7 @@ class IcebergSourceSpec(SourcePart):
         settle: Time after the end of an interval before which it is not planned: as long as a
             commit takes, and as far as the clocks of those who commit are behind.
         wait: How long after that runs of the schedule wait for a first commit of an interval. The
-            time counts from the interval and not from a run.
+            time counts from the interval and not from a run. A commit behind the interval ends it.
         missing: Policy for an interval in which nothing was appended. ``fail``: runs fail.
             ``empty``: it is published as empty. ``skip``: it is left out, and a marker says why.
         split_bytes: Approximate size of the pieces in which data files are read. A row group is

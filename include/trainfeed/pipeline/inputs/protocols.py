@@ -111,8 +111,21 @@ class SourceReader(Protocol):
             StorageError: The file system of the source does not answer.
         """
 
+    def check_names(self, stage: Stage) -> None:
+        """Compare the names that the source lists with the plan: none came or went since.
+
+        Called once in a build, before ranges are read. A kind whose plan says all that it reads,
+        as one of offsets, has no such list and needs no method of its own.
+
+        Args:
+            stage: The stage at work, of the member if the source is one of a union.
+
+        Raises:
+            SourceReplacedError: Names were added or are gone.
+        """
+
     def check(self, stage: Stage, sources: Iterable[str]) -> None:
-        """Compare the source with the plan, before any source is read or any landing file adopted.
+        """Compare with the plan what a task will read, before it reads any of it.
 
         A kind that always lands, and compares while it reads, does nothing here.
 

@@ -105,6 +105,9 @@ class TableInputs:
         self._table = open_table(catalogs, source.catalog, source.table)
         self._edges = TableEdges(folder, self._table, self._now)
         self._window = find_window(self._table, self._edges, interval)
+        if self._window.has_later and not self._awaited.is_over(self._now):
+            # Where the table has gone on, no commit of the interval is still to come.
+            self._awaited = replace(self._awaited, ended_by="the table has later commits")
         self._why_lost: str | None = None
 
     @property
@@ -162,8 +165,7 @@ class TableInputs:
             if self._source.missing != "skip":
                 return None
             why = f"{why} that is still there: {self._window.troubles[0].what}"
-        # Where the table has gone on, no commit of the interval is still to come.
-        elif not self._window.has_later and not self._awaited.is_over(self._now):
+        elif not self._awaited.is_over(self._now):
             raise self._awaited.not_yet(why)
         elif self._source.missing == "fail":
             raise self._awaited.missing(why, "let rows be appended into a later interval, or ")

@@ -58,6 +58,7 @@ class Awaited:
         settle: Time after the end of the interval before which it is not planned.
         setting: Place in dataset.yaml, such as ``source.recorded``.
         rule: The policy there.
+        ended_by: What has ended the wait before its time, as a part of a sentence; None if nothing.
     """
 
     dataset: str
@@ -65,6 +66,7 @@ class Awaited:
     settle: timedelta
     setting: str
     rule: MissingRule
+    ended_by: str | None = None
 
     @classmethod
     def of(cls, spec: DatasetSpec, interval: Interval, setting: str, rule: MissingRule) -> Awaited:
@@ -84,11 +86,13 @@ class Awaited:
     @property
     def since(self) -> str:
         """What was waited for and when, as a part of a sentence; equal in every run."""
+        if self.ended_by is not None:
+            return f"nothing waits any longer, as {self.ended_by}"
         return f"it was waited for until {format_time(self.until)}"
 
     def is_over(self, now: datetime) -> bool:
         """Return whether the wait has ended."""
-        return now >= self.until
+        return self.ended_by is not None or now >= self.until
 
     def not_yet(self, why: str) -> WindowOpenError:
         """Return the error of an interval whose wait has not ended.
@@ -112,11 +116,13 @@ class Awaited:
             why: What is missing, as a part of a sentence.
             remedy: What to do besides the setting, as a part of a sentence that ends with "or ".
         """
+        waited = f"waited for until {format_time(self.until)} ({self.setting}: wait)"
+        if self.ended_by is not None:
+            waited = f"for which {self.since}"
         return SourceMissingError(
-            f"expected records for {self.dataset}/{self.interval.name}, waited for until"
-            f" {format_time(self.until)} ({self.setting}: wait), got none: {why}; nothing was read"
-            f" or published; {remedy}decide with 'missing: empty' or 'missing: skip' of"
-            f" {self.setting} in dataset.yaml"
+            f"expected records for {self.dataset}/{self.interval.name}, {waited}, got none: {why};"
+            f" nothing was read or published; {remedy}decide with 'missing: empty' or 'missing:"
+            f" skip' of {self.setting} in dataset.yaml"
         )
 
     def skip(self, why: str, now: datetime) -> Skip:
@@ -125,7 +131,7 @@ class Awaited:
             self.interval.name,
             why,
             format_time(now),
-            format_time(self.until),
+            format_time(self.until if self.ended_by is None else now),
             start=format_time(self.interval.start),
             end=format_time(self.interval.end),
         )

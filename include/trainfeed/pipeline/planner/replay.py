@@ -12,7 +12,7 @@ from trainfeed.errors import FormatError, NotFoundError, SourceReplacedError
 from trainfeed.files.stores import Location
 from trainfeed.pipeline.inputs.kept_inputs import KeptInputs
 from trainfeed.pipeline.inputs.protocols import Inputs
-from trainfeed.pipeline.inputs.source_readers import reader_of
+from trainfeed.pipeline.inputs.source_readers import check_names, reader_of
 from trainfeed.pipeline.landed_ranges import landing_file, promised_leaf
 from trainfeed.pipeline.members import MemberPart, parts_of, telling_member
 from trainfeed.pipeline.planner.planner import Planner
@@ -197,9 +197,6 @@ def _saved(
 def _require_replayable(stage: Stage) -> None:
     """Refuse a replay whose records are gone, before a stage would ask the source for them."""
     plan = stage.plan
-    in_place = [source for source in plan.inputs if not stage.lands(source)]
-    if in_place or not stage.spec.source.kind.lands:
-        reader_of(stage.spec).check(stage, in_place)
     pieces = [each for each in plan.ranges if stage.lands(each.source)]
     files = [landing_file(stage.landing, plan.inputs[each.source], each) for each in pieces]
     missing = [file.uri for file in files if not _is_whole(file)]
@@ -212,6 +209,8 @@ def _require_replayable(stage: Stage) -> None:
             f" the source again: trainfeed build {plan.dataset} --interval {plan.interval['name']}"
             " --rebuild WHY"
         )
+    check_names(stage)
+    reader_of(stage.spec).check(stage, [each for each in plan.inputs if not stage.lands(each)])
 
 
 def _is_whole(location: Location) -> bool:

@@ -344,6 +344,18 @@ def test_what_has_landed_needs_its_logs_no_more(project):
     assert any(name.startswith("clicks-train-") for name in staged)
 
 
+@pytest.mark.parametrize("gone", [0, 2])
+def test_names_are_compared_while_any_range_is_to_be_landed(project, gone):
+    project.edit("split_bytes: 64MiB", "land: true")
+    where = planned(project)
+    ingest(where, 0)
+    add(project)
+    assert ingest(where, 0).verdict == "adopted"
+    sorted((project.path / "landing").rglob("*.arrow"))[gone].unlink()
+    with pytest.raises(SourceReplacedError, match=r"part-4\.txt was added"):
+        ingest(where, 0)
+
+
 def test_a_torn_landing_file_is_landed_anew(project):
     project.edit("split_bytes: 64MiB", "land: true")
     where = planned(project)

@@ -41,7 +41,7 @@ def test_a_plain_file_of_0_bytes_is_one_without_lines(project):
 
 
 def test_a_version_that_was_built_with_such_a_file_stays_identical(project, monkeypatch):
-    monkeypatch.setattr("trainfeed.pipeline.inputs.logs.refuse_cut", lambda *_: None)
+    monkeypatch.setattr("trainfeed.pipeline.inputs.logs.interval_logs.refuse_cut", lambda *_: None)
     monkeypatch.setattr("trainfeed.sources.log_lines._refuse_no_bytes", lambda *_: None)
     (project.logs / "part-1.txt.gz").write_bytes(b"")
     project.build()

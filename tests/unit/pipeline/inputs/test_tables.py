@@ -39,6 +39,7 @@ from trainfeed.pipeline.quarantine import raw_records
 from trainfeed.pipeline.quarantine_access import quarantine_of_version
 from trainfeed.pipeline.review import inspect_records, preview_quarantine
 from trainfeed.versions import Version
+from trainfeed.versions.skip import read_skip
 
 BEFORE = "2024-02-29"
 
@@ -528,6 +529,13 @@ def test_a_run_waits_for_the_first_commit_unless_the_table_has_gone_on(tmp_path)
         project.build_day(NEXT)
     project.append(rows(200, 10), at("2024-03-05"))
     assert project.build_day(NEXT)["verdict"] == "skipped"
+    decided = read_skip(project.folder, NEXT)
+    assert decided.until == decided.at
+    # No message names the end of a wait that nothing waits for.
+    project.edit("missing: skip", "missing: fail")
+    with pytest.raises(SourceMissingError, match="as the table has later commits") as caught:
+        project.build_day("2024-03-03")
+    assert "waited for until" not in f"{caught.value}{decided.why}"
 
 
 def test_a_table_that_is_gone_leaves_its_versions(tmp_path):

@@ -12,6 +12,7 @@ from tests.unit.pipeline.unions.every_kind import (
     DAYS,
     IN_FOLDERS,
     MEMBERS,
+    NAMES,
     PER_DAY,
     TABLE,
     all_keys,
@@ -31,6 +32,7 @@ from trainfeed.look.lineage.tracer import SourcePosition, Tracer
 from trainfeed.pipeline import ingest as stage_ingest
 from trainfeed.pipeline.ingest import ingest
 from trainfeed.pipeline.inputs.schemas import met_schemas
+from trainfeed.pipeline.landed_ranges import landing_file
 from trainfeed.pipeline.plan import plan
 from trainfeed.pipeline.preprocess import preprocess
 from trainfeed.pipeline.preview import describe, dry_run, preview
@@ -245,6 +247,25 @@ def test_a_file_that_changes_after_the_plan_is_told_with_its_member(project, mon
     with pytest.raises(SourceReplacedError, match=rf"^member {member} of the union: "):
         project.build()
     assert not project.folder.interval(DAYS[0]).exists()
+
+
+@pytest.mark.parametrize("member", IN_FOLDERS)
+def test_a_file_that_is_added_after_the_plan_is_told_once_in_a_build(project, member):
+    planned = plan(project.spec, project.interval(), project.env)
+    build = Build(project.spec, project.env, planned.ref)
+    stage = Stage.open(build)
+    first, *others = range(len(stage.plan.ingest))
+    folder = project.folder_of(member, 0)
+    (folder / NAMES[member].replace("0", "1")).write_bytes((folder / NAMES[member]).read_bytes())
+    # Listed by each task, folders would take a time that grows with the square of their files.
+    assert [ingest(build, unit).unit for unit in others] == others
+    if member == "landed":
+        # What has landed is what was planned; a source that is read once more is asked.
+        (piece,) = (each for each in stage.plan.ranges if each.source.startswith("landed/"))
+        landing_file(stage.landing, stage.plan.inputs[piece.source], piece).delete()
+    told = rf"^member {member} of the union: .*{DAYS[0]}/part-1\S* was added"
+    with pytest.raises(SourceReplacedError, match=told):
+        ingest(build, first)
 
 
 def test_every_connection_of_every_member_is_looked_at(project):
