@@ -117,7 +117,7 @@ class _Split:
     """A split of a version in a bucket; a pass of one thread over a shard has its chunks alone."""
 
     def __init__(self, version: Version, name: str) -> None:
-        self._version, self._name = version, name
+        self.version, self._name = version, name
         # Closed by the passes before. A new object would read the index of the whole split again.
         self._idle: list[SplitChunks] = []
 
@@ -127,7 +127,7 @@ class _Split:
         try:
             chunks = self._idle.pop()
         except IndexError:
-            chunks = SplitChunks([self._version], self._name)
+            chunks = SplitChunks([self.version], self._name)
         with closing(chunks):
             yield chunks
         self._idle.append(chunks)
@@ -140,16 +140,19 @@ class BucketShard:
     Attributes:
         path: Where it would be in the folder of its version.
         num_bytes: Its size.
-        version: Its version.
         split: Its split.
         chunks: Its chunks.
     """
 
     path: Path
     num_bytes: int
-    version: Version
     split: _Split
     chunks: tuple[ShardChunk, ...]
+
+    @property
+    def version(self) -> Version:
+        """Its version."""
+        return self.split.version
 
     @property
     def container(self) -> FileFormat:
@@ -238,5 +241,5 @@ def _known(folder: Path, _mark: FileMark) -> Mapping[str, BucketShard]:
             chunks[chunk.shard].append(chunk)
         for number, shard in enumerate(entry.shards):
             path, own = folder / shard.name, tuple(chunks[number])
-            found[shard.name] = BucketShard(path, shard.bytes, version, split, own)
+            found[shard.name] = BucketShard(path, shard.bytes, split, own)
     return found

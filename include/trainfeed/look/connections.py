@@ -9,17 +9,16 @@ from __future__ import annotations
 import ctypes
 import os
 import re
-import threading
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from queue import Empty, SimpleQueue
 from typing import Any, Final, TypeAlias
 
 from trainfeed.core.config import Environment, KafkaSettings, hadoop_folder, kerberos_places
+from trainfeed.core.patience import answer_within
 from trainfeed.core.printable_text import url_as_shown
 from trainfeed.errors import (
     AccessDeniedError,
@@ -117,37 +116,21 @@ def check_connections(env: Environment, *, deadline_s: float = DEADLINE_S) -> li
 
 
 def _answers(connections: Sequence[Connection], deadline_s: float) -> list[Answer]:
-    """Ask all at once, in threads that do not keep the process alive when they hang."""
-    queue: SimpleQueue[tuple[int, bool, str | BaseException]] = SimpleQueue()
-
-    def run(number: int) -> None:
-        try:
-            queue.put((number, True, connections[number].ask()))
-        except BaseException as error:  # noqa: BLE001 - raised where it is waited for
-            queue.put((number, False, error))
-
-    for number in range(len(connections)):
-        threading.Thread(target=run, args=(number,), name="connection", daemon=True).start()
-    found: dict[int, Answer] = {}
-    end = time.monotonic() + deadline_s
-    while len(found) < len(connections):
-        try:
-            number, is_ok, said = queue.get(timeout=max(0.0, end - time.monotonic()))
-        except Empty:
-            break
-        if isinstance(said, BaseException) and not isinstance(said, TrainFeedError | OSError):
-            raise said
-        found[number] = Answer(connections[number], is_ok, _message(said))
-    late = f"no answer within {deadline_s:.0f} s; look whether it runs, and whether a firewall is"
-    late += " between, then try again"
-    return [found.get(n, Answer(each, False, late)) for n, each in enumerate(connections)]
+    """Ask all at once."""
+    with ThreadPoolExecutor(max(1, len(connections)), "connection") as pool:
+        return list(pool.map(partial(_answer, deadline_s), connections))
 
 
-def _message(said: str | BaseException) -> str:
-    text = str(said)
-    if isinstance(said, TrainFeedError) and _STANDBY.search(text):
-        return f"{text}; {_OTHER_NAME_NODE}"
-    return text
+def _answer(deadline_s: float, connection: Connection) -> Answer:
+    try:
+        return Answer(connection, True, answer_within(deadline_s, connection.ask))
+    except TimeoutError as error:
+        advice = "look whether it runs, and whether a firewall is between, then try again"
+        return Answer(connection, False, f"{error}; {advice}")
+    except (TrainFeedError, OSError) as error:
+        text = str(error)
+        is_standby = isinstance(error, TrainFeedError) and _STANDBY.search(text)
+        return Answer(connection, False, f"{text}; {_OTHER_NAME_NODE}" if is_standby else text)
 
 
 # --- The kinds of connections: each yields those that data sets name; a new kind adds its row
