@@ -114,8 +114,8 @@ class SourceReader(Protocol):
     def check_names(self, stage: Stage) -> None:
         """Compare the names that the source lists with the plan: none came or went since.
 
-        Called once in a build, before ranges are read. A kind whose plan says all that it reads,
-        as one of offsets, has no such list and needs no method of its own.
+        Called once in a build, before ranges are read; not where all ranges have landed. A kind
+        whose plan says all that can be read, as one of offsets, does nothing here.
 
         Args:
             stage: The stage at work, of the member if the source is one of a union.

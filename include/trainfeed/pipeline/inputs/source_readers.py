@@ -92,6 +92,9 @@ class TopicReader(SourceReader):
                 found = AbsentTopic(absence, env, error)
             yield found
 
+    def check_names(self, stage: Stage) -> None:
+        """Do nothing: a plan has each partition, and says where its range ends."""
+
     def check(self, stage: Stage, sources: Iterable[str]) -> None:
         """Do nothing: ``batches`` compares the identity of the topic."""
 
@@ -176,6 +179,9 @@ class TableReader(SourceReader):
         self, spec: DatasetSpec, env: Environment, folder: DatasetFolder, interval: Interval
     ) -> Iterator[TableInputs]:
         yield TableInputs(spec, env, folder, interval)
+
+    def check_names(self, stage: Stage) -> None:
+        """Do nothing: no commit comes into an interval whose end has been fixed."""
 
     def check(self, stage: Stage, sources: Iterable[str]) -> None:
         check_data_files(stage, sources)

@@ -201,6 +201,9 @@ class UnionReader:
                     opened[name] = stack.enter_context(source)
             yield UnionInputs(opened, env)
 
+    def check_names(self, stage: Stage) -> None:
+        """Do nothing: each member is asked by itself, unless all of it has landed."""
+
     def check(self, stage: Stage, sources: Iterable[str]) -> None:
         """Compare the sources of each member with the plan."""
         wanted: dict[str, set[str]] = {}
