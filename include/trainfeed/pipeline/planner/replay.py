@@ -210,7 +210,8 @@ def _require_replayable(stage: Stage) -> None:
             " --rebuild WHY"
         )
     check_names(stage)
-    reader_of(stage.spec).check(stage, [each for each in plan.inputs if not stage.lands(each)])
+    if in_place := [source for source in plan.inputs if not stage.lands(source)]:
+        reader_of(stage.spec).check(stage, in_place)
 
 
 def _is_whole(location: Location) -> bool:
