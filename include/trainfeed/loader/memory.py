@@ -42,12 +42,13 @@ class Memory(Protocol):
 class _Root:
     """The base object of all arrays of one lend; numpy keeps it alive through ``ndarray.base``.
 
-    It keeps the weak reference to itself: one that is gone tells nobody of its end.
+    It keeps the buffer, and the weak reference to itself: one that is gone tells nobody of its end.
     """
 
-    __slots__ = ("__array_interface__", "__weakref__", "lend")
+    __slots__ = ("__array_interface__", "__weakref__", "buffer", "lend")
 
     __array_interface__: dict[str, Any]
+    buffer: NDArray[np.uint8]
     lend: Lend
 
 
@@ -55,19 +56,15 @@ class Lend(weakref.ref[_Root]):
     """A buffer that is lent until the last array on it is gone.
 
     Attributes:
-        buffer: The buffer.
-        slot: Its number for the one who lends it.
+        back: What the one who lends it gets back then.
     """
 
-    __slots__ = ("buffer", "slot")
+    __slots__ = ("back",)
 
-    buffer: NDArray[np.uint8]
-    slot: int
+    back: Any
 
 
-def lend(
-    buffer: NDArray[np.uint8], ended: Callable[[Lend], None], slot: int = 0
-) -> NDArray[np.uint8]:
+def lend(buffer: NDArray[np.uint8], ended: Callable[[Lend], None], back: Any) -> NDArray[np.uint8]:
     """Return a view of ``buffer``, shape ``(buffer.nbytes,)``.
 
     Args:
@@ -76,12 +73,12 @@ def lend(
             perhaps during garbage collection. So it must take no lock, and be a function in C, such
             as ``append`` of a deque: one in Python can be interrupted by Ctrl-C, and Python would
             ignore that, and go on with a lend that has no end.
-        slot: Attribute of the lend.
+        back: Attribute of the lend: the buffer itself, if it is to be used again, or its number.
     """
     root = _Root()
-    root.__array_interface__ = buffer.__array_interface__
+    root.buffer, root.__array_interface__ = buffer, buffer.__array_interface__
     root.lend = Lend(root, ended)
-    root.lend.buffer, root.lend.slot = buffer, slot
+    root.lend.back = back
     # np.asarray(root) keeps root as its base, not buffer: root dies with the last view.
     return np.asarray(root)
 
@@ -101,7 +98,8 @@ class LentPool:
 
     def lend(self, num_bytes: int) -> NDArray[np.uint8]:
         """Lend at least ``num_bytes``."""
-        return lend(self._take(num_bytes), self._free.append)
+        buffer = self._take(num_bytes)
+        return lend(buffer, self._free.append, buffer)
 
     def _take(self, num_bytes: int) -> NDArray[np.uint8]:
         self._largest = max(self._largest, num_bytes)
@@ -109,7 +107,7 @@ class LentPool:
             try:
                 # The buffer that came back last may still be in the cache of the CPU. One that is
                 # too small is dropped here, and the loop goes on.
-                buffer = self._free.pop().buffer
+                buffer: NDArray[np.uint8] = self._free.pop().back
             except IndexError:
                 break
             if buffer.nbytes >= num_bytes:

@@ -138,7 +138,7 @@ class SlotLedger:
     def take(self) -> int | None:
         """Return a free slot, None when there is none."""
         while self._ended:
-            self._free.append(self._ended.popleft().slot)
+            self._free.append(self._ended.popleft().back)
             self._num_lends -= 1
         return self._free.pop() if self._free else None
 
