@@ -25,6 +25,7 @@ from tests.slow_cases import slow_cases
 ROOT = Path(__file__).resolve().parents[2]
 LINKED = (".venv", "data")
 _MOST_FILE_BYTES = 4 << 30
+_SUMMARY = "short test summary info"
 PROBE = """
 import os
 _SEEN = set()
@@ -166,8 +167,10 @@ def _failing(copy: Path, tests: list[str], limit_s: float) -> str | None:
 
 
 def _failed(output: str) -> list[str]:
-    """Return the tests that failed, by the summary of pytest."""
-    lines = [line for line in output.splitlines() if line.startswith(("FAILED ", "ERROR "))]
+    """Return the tests that failed, by the summary of pytest; lines of logs come before it."""
+    _, header, summary = output.rpartition(_SUMMARY)
+    told = summary.splitlines() if header else ()
+    lines = [line for line in told if line.startswith(("FAILED ", "ERROR "))]
     return [line.partition(" - ")[0].partition(" ")[2] for line in lines]
 
 

@@ -14,8 +14,10 @@ import pytest
 from tests.unit.publicsets.idx_files import NUM_TEST, NUM_TRAIN, install, write_mnist
 from trainfeed.core import faults
 from trainfeed.errors import ChecksumError, ConfigError, FormatError, NotFoundError, RootError
+from trainfeed.files.stores import Location
 from trainfeed.publicsets import build_public_set, open_public, public_version
 from trainfeed.publicsets.build import record_originals
+from trainfeed.sources import RecordedTopic
 from trainfeed.versions import init_root
 
 ROOT = Path(__file__).parents[3]
@@ -217,3 +219,13 @@ def test_originals_that_change_between_two_readings_are_not_recorded(tmp_path):
     with pytest.raises(FormatError, match="build again"):
         record_originals([b"one", b"two"], [b"one", b"twx"], tmp_path / "a", "digits", start)
     assert record_originals([b"one"], [b"one"], tmp_path / "b", "digits", start) == 1
+
+
+def test_originals_are_recorded_in_their_order_and_stamped_from_the_start_on(tmp_path):
+    start = datetime(2024, 3, 1, tzinfo=UTC)
+    assert record_originals([b"one", b"two"], [b"one", b"two"], tmp_path, "digits", start) == 2
+    topic = RecordedTopic(Location.parse(str(tmp_path)))
+    (batch,) = topic.iter_batches(0, 0, 2)
+    assert batch.column("value").to_pylist() == [b"one", b"two"]
+    first_ms = 1_709_251_200_000
+    assert batch.column("timestamp").to_pylist() == [first_ms, first_ms + 1]
