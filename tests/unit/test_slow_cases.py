@@ -42,6 +42,18 @@ def test_slow_ones_are_named_but_for_the_quickest_of_a_file(written):
     }
 
 
+def test_a_case_that_alone_finds_a_mistake_is_not_slow():
+    (kept, *_) = slow_cases.KEPT
+    path = kept.partition("::")[0]
+    assert dict(slow_cases._slow({kept: 9.0, f"{path}::test_x": 8.0, f"{path}::test_y": 0.1})) == {
+        f"{path}::test_x": 8.0
+    }
+    assert slow_cases.KEPT.isdisjoint(slow_cases.slow_cases())
+    names = {each.rpartition("::")[2] for each in slow_cases.KEPT}
+    text = "".join((ROOT / each.partition("::")[0]).read_text() for each in slow_cases.KEPT)
+    assert all(f"def {name}(" in text for name in names)
+
+
 def test_files_that_take_longest_come_first():
     cases = [f"many.py::test_{number}" for number in range(30)]
     cases += ["few.py::test_a", "few.py::test_b", "long.py::test_c"]
