@@ -15,6 +15,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -23,8 +24,20 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from operators.upkeep import SharedStorageOperator
 from trainfeed.core import faults
-from trainfeed.errors import ConfigError, ConflictError, NotFoundError, UnsuitableStoreError
-from trainfeed.serving.pfs.ceph import QUOTA_BYTES, QUOTA_FILES, attribute, open_shared_storage
+from trainfeed.errors import (
+    ConfigError,
+    ConflictError,
+    NotFoundError,
+    StorageError,
+    UnsuitableStoreError,
+)
+from trainfeed.serving.pfs.ceph import (
+    QUOTA_BYTES,
+    QUOTA_FILES,
+    CephProgram,
+    attribute,
+    open_shared_storage,
+)
 from trainfeed.serving.pfs.users import (
     NAMESPACE,
     HomeWish,
@@ -255,6 +268,32 @@ def test_caps_that_differ_are_listed_then_corrected_also_for_sessions_that_run(c
             names(reached / other)
     assert centre.caps(user) == expected
     assert corrected.namespace == right.namespace
+
+
+@dataclass(frozen=True)
+class Meddled(CephProgram):
+    """The program, beside an administrator who gives other caps to each key that it makes."""
+
+    wide: str = ""
+
+    def json(self, *arguments):
+        found = super().json(*arguments)
+        if arguments[:2] == ("auth", "get-or-create"):
+            self.run("auth", "caps", arguments[2], "mon", "allow r", "mds", self.wide)
+        return found
+
+
+@pytest.mark.ci
+def test_caps_that_somebody_changes_meanwhile_are_told_and_put_right_by_the_same_command(centre):
+    user = centre.new_name()
+    home = centre.storage.layout.home(user)
+    wide = f"allow rw path={home}, allow rw path={centre.storage.layout.homes}"
+    beside = replace(centre.storage, ceph=Meddled(centre.conf, wide=wide))
+    with pytest.raises(StorageError, match="another administrator"):
+        add_user(beside, user, HomeWish(), centre.keyring(user))
+    assert not centre.keyring(user).exists()
+    assert centre.add(user).changes[0].startswith("caps of mds")
+    assert not centre.caps(user)["mds"].endswith(wide.rpartition(" ")[2])
 
 
 @pytest.mark.nightly
