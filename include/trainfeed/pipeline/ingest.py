@@ -15,7 +15,7 @@ import pyarrow as pa
 from trainfeed.core import faults
 from trainfeed.files.stores import Location
 from trainfeed.pipeline.inputs.schemas import TaskSchemas
-from trainfeed.pipeline.inputs.source_readers import check_names, reader_of
+from trainfeed.pipeline.inputs.source_readers import reader_of
 from trainfeed.pipeline.labels import settle_labels
 from trainfeed.pipeline.landed_ranges import landed_leaf, landing_file, write_landing
 from trainfeed.pipeline.plans import PlannedRange
@@ -50,7 +50,7 @@ def _ingest(stage: Stage, unit: int) -> IngestReport:
     if unit == 0:
         # Once here, so that not every task of preprocess reads the uploads.
         settle_labels(stage)
-        check_names(stage)
+        reader_of(stage.spec).check_names(stage, stage.plan.ranges)
     lands = stage.lands(pieces[0].source) if pieces else stage.spec.source.kind.lands
     if not lands:
         return _verify(stage, unit, pieces)

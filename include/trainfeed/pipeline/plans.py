@@ -11,7 +11,7 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Final, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, TypeAlias, cast
 
 from pydantic import (
     BaseModel,
@@ -43,6 +43,9 @@ from trainfeed.versions.file_list import FACTS, LISTED_ABOVE, KeptList, Listed
 from trainfeed.versions.layout import generation_name, plan_id_of
 from trainfeed.versions.listed_files import ListedFiles
 from trainfeed.versions.order import shard_name
+
+if TYPE_CHECKING:
+    from trainfeed.files.stores import Location
 
 # --- The parts of a plan: inputs, ranges and shards
 
@@ -206,6 +209,31 @@ class PlannedFile(_Counted):
             for name, what in _FILE_IDENTITY.items()
             if None not in {old[name], value := getattr(self, name)} and old[name] != value
         ]
+
+    def changes_at(self, place: Location, *, asks_checksum: bool = True) -> list[str]:
+        """Return the differences of the file that is there now, in the facts that both have.
+
+        Args:
+            place: Where the file is.
+            asks_checksum: Whether its checksum is asked for if all else is equal; it may cost a
+                pass over the file.
+
+        Raises:
+            NotFoundError: No file is there.
+        """
+        planned, info = self.model_dump(), place.stat()
+        now = self.model_copy(
+            update={
+                "end": info.size_bytes,
+                "modified_ms": info.modified_ms,
+                "file_id": info.file_id,
+                "checksum": None,
+            }
+        )
+        changes = now.changes(planned)
+        if changes or not asks_checksum or self.checksum is None:
+            return changes
+        return now.model_copy(update={"checksum": place.checksum()}).changes(planned)
 
     def replaced(self, old: Mapping[str, Any]) -> str | None:
         """Describe how the file differs from that of a published version, or return None."""

@@ -111,14 +111,15 @@ class SourceReader(Protocol):
             StorageError: The file system of the source does not answer.
         """
 
-    def check_names(self, stage: Stage) -> None:
+    def check_names(self, stage: Stage, pieces: Iterable[PlannedRange]) -> None:
         """Compare the names that the source lists with the plan: none came or went since.
 
-        Called once in a build, before ranges are read; not where all ranges have landed. A kind
-        whose plan says all that can be read, as one of offsets, does nothing here.
+        Called once in a build, before ranges are read. A kind whose plan says all that can be read,
+        as one of offsets, does nothing here.
 
         Args:
-            stage: The stage at work, of the member if the source is one of a union.
+            stage: The stage at work.
+            pieces: All ranges of the source. If all have landed, the source need not be asked.
 
         Raises:
             SourceReplacedError: Names were added or are gone.

@@ -48,7 +48,6 @@ from trainfeed.pipeline.landed_ranges import (
     promised_leaf,
     remedy_in_errors,
 )
-from trainfeed.pipeline.members import telling_member
 from trainfeed.pipeline.plans import PlannedFile, PlannedInput, PlannedRange
 from trainfeed.pipeline.stage import Stage
 from trainfeed.sources import Topic
@@ -92,7 +91,7 @@ class TopicReader(SourceReader):
                 found = AbsentTopic(absence, env, error)
             yield found
 
-    def check_names(self, stage: Stage) -> None:
+    def check_names(self, stage: Stage, pieces: Iterable[PlannedRange]) -> None:
         """Do nothing: a plan has each partition, and says where its range ends."""
 
     def check(self, stage: Stage, sources: Iterable[str]) -> None:
@@ -153,8 +152,8 @@ class LogReader(SourceReader):
     ) -> Iterator[LogInputs]:
         yield LogInputs(spec, env, folder, interval)
 
-    def check_names(self, stage: Stage) -> None:
-        check_log_names(stage)
+    def check_names(self, stage: Stage, pieces: Iterable[PlannedRange]) -> None:
+        check_log_names(stage, pieces)
 
     def check(self, stage: Stage, sources: Iterable[str]) -> None:
         check_log_files(stage, sources)
@@ -180,7 +179,7 @@ class TableReader(SourceReader):
     ) -> Iterator[TableInputs]:
         yield TableInputs(spec, env, folder, interval)
 
-    def check_names(self, stage: Stage) -> None:
+    def check_names(self, stage: Stage, pieces: Iterable[PlannedRange]) -> None:
         """Do nothing: no commit comes into an interval whose end has been fixed."""
 
     def check(self, stage: Stage, sources: Iterable[str]) -> None:
@@ -195,7 +194,7 @@ class TableReader(SourceReader):
         return Head(*with_heads(spec, interval, env, place, limit))
 
 
-# --- The reader of every kind of source, and whether the names of a plan are still right
+# --- The reader of every kind of source
 
 # Class of the source in a specification → reader.
 READERS: Final[dict[type[SourceKind], SourceReader]] = {
@@ -217,36 +216,6 @@ def reader_of(spec: DatasetSpec) -> SourceReader:
 
 
 READERS[UnionSource] = UnionReader(reader_of)
-
-
-def check_names(stage: Stage) -> None:
-    """Compare the names that the sources of a plan list with the plan: none came or went since.
-
-    Once in a build. A source of which every range has landed is not asked: its records are those
-    of the plan, wherever the files are by now.
-
-    Args:
-        stage: The stage at work.
-
-    Raises:
-        SourceReplacedError: Files were added, or are gone; it names them.
-        FormatError: An entry was added that cannot be a file of the source.
-    """
-    for member in stage.spec.members or (None,):
-        own = stage if member is None else stage.of_member(member)
-        if own.spec.source.kind.lands and _has_landed(stage, member):
-            continue
-        with telling_member(member):
-            reader_of(own.spec).check_names(own)
-
-
-def _has_landed(stage: Stage, member: str | None) -> bool:
-    """Whether all ranges of a member, or of the only source, have landing files."""
-    return all(
-        landing_file(stage.landing, stage.plan.inputs[piece.source], piece).exists()
-        for piece in stage.plan.ranges
-        if split_member(piece.source)[0] == member
-    )
 
 
 # --- The records of a planned range, with their proof

@@ -563,14 +563,8 @@ def _check(planned: PlannedFile, *, asks_checksum: bool = True) -> None:
     if snapshot is None:
         raise TypeError(f"expected a data file of a table, got {planned.path}")
     try:
-        info = place.stat()
-        now = {
-            "end": info.size_bytes,
-            "modified_ms": info.modified_ms,
-            "file_id": info.file_id,
-            "checksum": place.checksum() if asks_checksum and planned.checksum else None,
-        }
+        changes = planned.changes_at(place, asks_checksum=asks_checksum)
     except NotFoundError as error:
         raise _changed(snapshot, planned.path, "is gone") from error
-    if changes := planned.model_copy(update=now).changes(planned.model_dump()):
+    if changes:
         raise _changed(snapshot, planned.path, f"was replaced: {', '.join(changes)}")

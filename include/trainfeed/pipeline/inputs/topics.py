@@ -85,7 +85,7 @@ class Awaited:
 
     @property
     def since(self) -> str:
-        """What was waited for and when, as a part of a sentence; equal in every run."""
+        """What was waited for and when, in part of a sentence; equal in runs without ``ended_by``."""
         if self.ended_by is not None:
             return f"nothing waits any longer, as {self.ended_by}"
         return f"it was waited for until {format_time(self.until)}"

@@ -201,8 +201,15 @@ class UnionReader:
                     opened[name] = stack.enter_context(source)
             yield UnionInputs(opened, env)
 
-    def check_names(self, stage: Stage) -> None:
-        """Do nothing: each member is asked by itself, unless all of it has landed."""
+    def check_names(self, stage: Stage, pieces: Iterable[PlannedRange]) -> None:
+        """Compare the names of each member with the plan."""
+        own: dict[str | None, list[PlannedRange]] = {name: [] for name in stage.spec.members}
+        for piece in pieces:
+            member, alone = split_member(piece.source)
+            own[member].append(piece.model_copy(update={"source": alone}))
+        for name, spec in stage.spec.members.items():
+            with telling_member(name):
+                self._reader_of(spec).check_names(stage.of_member(name), own[name])
 
     def check(self, stage: Stage, sources: Iterable[str]) -> None:
         """Compare the sources of each member with the plan."""

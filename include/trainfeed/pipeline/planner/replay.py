@@ -12,7 +12,7 @@ from trainfeed.errors import FormatError, NotFoundError, SourceReplacedError
 from trainfeed.files.stores import Location
 from trainfeed.pipeline.inputs.kept_inputs import KeptInputs
 from trainfeed.pipeline.inputs.protocols import Inputs
-from trainfeed.pipeline.inputs.source_readers import check_names, reader_of
+from trainfeed.pipeline.inputs.source_readers import reader_of
 from trainfeed.pipeline.landed_ranges import landing_file, promised_leaf
 from trainfeed.pipeline.members import MemberPart, parts_of, telling_member
 from trainfeed.pipeline.planner.planner import Planner
@@ -209,7 +209,7 @@ def _require_replayable(stage: Stage) -> None:
             f" the source again: trainfeed build {plan.dataset} --interval {plan.interval['name']}"
             " --rebuild WHY"
         )
-    check_names(stage)
+    reader_of(stage.spec).check_names(stage, stage.plan.ranges)
     if in_place := [source for source in plan.inputs if not stage.lands(source)]:
         reader_of(stage.spec).check(stage, in_place)
 

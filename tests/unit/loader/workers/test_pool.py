@@ -144,7 +144,7 @@ def test_a_slot_is_lent_until_the_last_array_on_it_is_gone_and_then_free():
     assert (view.tolist(), ledger.num_lent, ledger.take()) == ([2, 3], 2, None)
     del view
     assert (ledger.num_lent, ledger.take(), ledger.take()) == (1, first, None)
-    # Lent anew while the other one comes back.
+    # The first slot is lent again before the second one comes back.
     again = ledger.lend(first, memory)
     del other
     assert (ledger.num_lent, ledger.take(), ledger.take()) == (1, second, None)

@@ -111,7 +111,7 @@ class PagesReader(SourceReader):
             raise WindowOpenError(f"page {path} is not there yet; nothing was read")
         yield PagesInputs(path, interval.name)
 
-    def check_names(self, stage):
+    def check_names(self, stage, pieces):
         pass  # a page is one file
 
     def check(self, stage, sources):

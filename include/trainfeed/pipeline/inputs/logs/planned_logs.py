@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from itertools import chain
 from typing import Final
 
 import pyarrow as pa
 
 from trainfeed.core.printable_text import printable
 from trainfeed.errors import FormatError, NotFoundError, SourceReplacedError, StorageError
-from trainfeed.files.stores import FileInfo
+from trainfeed.files.stores import Location
 from trainfeed.pipeline.inputs.logs.interval_logs import log_location, logs_folders, logs_of
 from trainfeed.pipeline.inputs.row_files import RowRange, iter_rows, kept_layouts
+from trainfeed.pipeline.landed_ranges import landing_file
 from trainfeed.pipeline.planned_lists import paths_of
 from trainfeed.pipeline.plans import PlannedFile, PlannedRange, first_few
 from trainfeed.pipeline.stage import Stage
@@ -23,16 +26,23 @@ from trainfeed.specification import LogsSourceSpec, expand_path
 _THREADS: Final = 8
 
 
-def check_log_names(stage: Stage) -> None:
-    """Compare the names in the folder of the interval with the plan.
+def check_log_names(stage: Stage, pieces: Iterable[PlannedRange]) -> None:
+    """Compare the names in the folder of the interval with the plan, unless all has landed.
 
     Once in a build: with each task, it would take a time that grows with the square of the number
     of files.
+
+    Args:
+        stage: The stage at work.
+        pieces: All ranges of the source. If each has a landing file, the folder is not asked: what
+            landed is what was planned.
 
     Raises:
         SourceReplacedError: Files were added or are gone, or the marker is gone; it names them.
         FormatError: An entry was added that is neither a log file nor passed over.
     """
+    if _logs(stage).land and all(_landing_of(stage, piece).exists() for piece in pieces):
+        return
     _require_marker(stage)
     interval = stage.plan.times
     folders = logs_folders(_logs(stage), stage.env, interval)
@@ -52,6 +62,10 @@ def check_log_names(stage: Stage) -> None:
     _refuse(stage, problems + [f"{path} is gone" for path in sorted(planned - found)])
 
 
+def _landing_of(stage: Stage, piece: PlannedRange) -> Location:
+    return landing_file(stage.landing, _file(stage, piece.source), piece)
+
+
 def check_log_files(stage: Stage, sources: Iterable[str]) -> None:
     """Compare files with the plan by all facts.
 
@@ -63,17 +77,9 @@ def check_log_files(stage: Stage, sources: Iterable[str]) -> None:
         SourceReplacedError: Files changed, vanished or were replaced; it names them.
     """
     _require_marker(stage)
-
-    def look(file: PlannedFile) -> list[str]:
-        try:
-            location = log_location(stage.env, file.connection, file.path)
-            return _changes(stage, file, location.stat())
-        except NotFoundError:
-            return [f"{file.path} is gone"]
-
+    files = [_file(stage, source) for source in sorted(sources)]
     with ThreadPoolExecutor(_THREADS, "logs") as pool:
-        looked = pool.map(look, [_file(stage, source) for source in sorted(sources)])
-        _refuse(stage, [change for changes in looked for change in changes])
+        _refuse(stage, list(chain.from_iterable(pool.map(partial(_problems, stage), files))))
 
 
 def iter_log(stage: Stage, piece: PlannedRange) -> Iterator[pa.RecordBatch]:
@@ -151,34 +157,17 @@ def _require_marker(stage: Stage) -> None:
 
 
 def _check_file(stage: Stage, planned: PlannedFile, *, asks_checksum: bool = False) -> None:
+    _refuse(stage, _problems(stage, planned, asks_checksum=asks_checksum))
+
+
+def _problems(stage: Stage, planned: PlannedFile, *, asks_checksum: bool = True) -> list[str]:
+    """Return one line when the file is not the planned one."""
     location = log_location(stage.env, planned.connection, planned.path)
     try:
-        info = location.stat()
+        changes = planned.changes_at(location, asks_checksum=asks_checksum)
     except NotFoundError:
-        _refuse(stage, [f"{planned.path} is gone"])
-    else:
-        _refuse(stage, _changes(stage, planned, info, asks_checksum=asks_checksum))
-
-
-def _changes(
-    stage: Stage, planned: PlannedFile, info: FileInfo, *, asks_checksum: bool = True
-) -> list[str]:
-    """Return one line when the file is not the planned one."""
-    now = {
-        "end": info.size_bytes,
-        "modified_ms": info.modified_ms,
-        "file_id": info.file_id,
-        "checksum": None,
-    }
-    changes = _found(planned, now)
-    if asks_checksum and not changes and planned.checksum is not None:
-        location = log_location(stage.env, planned.connection, planned.path)
-        changes = _found(planned, {**now, "checksum": location.checksum()})
+        return [f"{planned.path} is gone"]
     return [f"{planned.path}: {', '.join(changes)}"] if changes else []
-
-
-def _found(planned: PlannedFile, now: Mapping[str, object]) -> list[str]:
-    return planned.model_copy(update=now).changes(planned.model_dump())
 
 
 def _refuse(stage: Stage, problems: list[str]) -> None:
