@@ -85,7 +85,7 @@ class Awaited:
 
     @property
     def since(self) -> str:
-        """What was waited for and when, in part of a sentence; equal in runs without ``ended_by``."""
+        """What was waited for, and until when; equal in all runs unless the wait ended early."""
         if self.ended_by is not None:
             return f"nothing waits any longer, as {self.ended_by}"
         return f"it was waited for until {format_time(self.until)}"
